@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The control that must show exactly N: every call changes the permission of
+ * one page that has just been used, while every other CPU runs this address
+ * space. x86 flushes when write permission changes, in both directions.
+ */
+#include <sys/mman.h>
+
+#include "workload.h"
+
+static int setup(struct run *run)
+{
+	volatile uint64_t *page = area_reserve(PAGE_BYTES);
+
+	if (!page || mprotect((void *)page, PAGE_BYTES, PROT_READ | PROT_WRITE))
+		return workload_fail(run, "no memory for one page");
+	*page = run->seed;
+	run->data = (void *)page;
+	run->expect_sent = run->threads > 1 ? (int64_t)run->units : 0;
+	run->expect_received = (int64_t)(run->units * (run->threads - 1));
+	return spinners_start(run);
+}
+
+static int measure(struct run *run)
+{
+	volatile uint64_t *page = run->data;
+
+	for (uint64_t i = 0; i < run->units; i++) {
+		int protection = i % 2 ? PROT_READ | PROT_WRITE : PROT_READ;
+
+		if (mprotect((void *)page, PAGE_BYTES, protection))
+			return workload_fail(run, "mprotect of one page was refused at call %llu",
+					     (unsigned long long)i);
+		if (i % 2)
+			*page += i;
+		run->checksum = checksum_add(run->checksum, *page);
+	}
+	return 0;
+}
+
+static void teardown(struct run *run)
+{
+	spinners_stop(run);
+	area_release(run->data, PAGE_BYTES);
+}
+
+WORKLOAD(exactly_n) = {
+	.name = "exactly-n",
+	.group = "control",
+	.unit = "mprotect call",
+	.about = "Changes the permission of one used page while every other thread spins: one shootdown per call, "
+		 "received by every other thread's CPU.",
+	.units = 1000,
+	.threads_min = 1,
+	.setup = setup,
+	.measure = measure,
+	.teardown = teardown,
+};

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What is counted around the measured part. Three sources: the kernel's own
+ * file (the lab's kernels), tracepoints (any kernel, as root), and the rows of
+ * /proc every kernel has. Files are opened and buffers touched beforehand, so
+ * that reading them maps, unmaps and allocates nothing.
+ */
+#define _GNU_SOURCE
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+#define KERNEL_COUNTERS "/sys/kernel/debug/ceasefire/counters"
+#define KERNEL_ENABLED "/sys/kernel/debug/ceasefire/enabled"
+
+const char *const counter_names[COUNTERS] = {
+	[REQUESTED] = "requested",
+	[SENT] = "sent",
+	[RECEIVED] = "received",
+	[RECEIVED_IRQ] = "received_irq",
+	[KERNEL_SENT] = "kernel_sent",
+	[KERNEL_RECEIVED] = "kernel_received",
+	[LOCAL_FULL] = "local_full",
+	[LOCAL_SINGLE] = "local_single",
+	[OTHER_IPIS] = "other_ipis",
+	[FAULTS] = "faults",
+	[WALKS] = "walks",
+	[INSTRUCTIONS] = "instructions",
+};
+
+/* /proc/interrupts of 256 CPUs: 11 characters each in some 80 rows. */
+static char text[512 * 1024];
+static int interrupts_fd = -1, vmstat_fd = -1, kernel_fd = -1;
+static bool probes_switched_on;
+
+static bool read_all(int fd)
+{
+	size_t length = 0;
+
+	text[0] = '\0';
+	if (fd < 0)
+		return false;
+	while (length < sizeof(text) - 1) {
+		ssize_t got = pread(fd, text + length, sizeof(text) - 1 - length, (off_t)length);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			break;
+		length += (size_t)got;
+	}
+	text[length] = '\0';
+	return length > 0;
+}
+
+/* The line whose first word is `word`; what follows that word. */
+static const char *after_word(const char *word)
+{
+	size_t length = strlen(word);
+
+	for (const char *line = text; line && *line;) {
+		while (*line == ' ')
+			line++;
+		if (strncmp(line, word, length) == 0 && isspace((unsigned char)line[length]))
+			return line + length;
+		line = strchr(line, '\n');
+		if (line)
+			line++;
+	}
+	return NULL;
+}
+
+static int64_t value_of(const char *word)
+{
+	const char *at = after_word(word);
+
+	return at ? (int64_t)strtoull(at, NULL, 10) : -1;
+}
+
+static int64_t sum_of_row(const char *word)
+{
+	const char *at = after_word(word);
+	int64_t sum = 0;
+
+	if (!at)
+		return -1;
+	for (;;) {
+		char *end;
+		unsigned long long value;
+
+		while (*at == ' ')
+			at++;
+		if (!isdigit((unsigned char)*at))
+			return sum;
+		value = strtoull(at, &end, 10);
+		sum += (int64_t)value;
+		at = end;
+	}
+}
+
+static void read_probes(struct sample *sample, bool is_end)
+{
+	static const struct {
+		const char *word;
+		enum counter counter;
+	} words[] = {
+		{ "requested", REQUESTED },
+		{ "sent", SENT },
+		{ "received", RECEIVED },
+		{ "kernel_sent", KERNEL_SENT },
+		{ "kernel_received", KERNEL_RECEIVED },
+		{ "local_full", LOCAL_FULL },
+		{ "local_single", LOCAL_SINGLE },
+		{ "other_csd", OTHER_IPIS },
+		{ "walks", WALKS },
+	};
+
+	if (kernel_fd < 0) {
+		tracepoints_read(sample, is_end);
+		return;
+	}
+	if (!read_all(kernel_fd))
+		return;
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
+		sample->value[words[i].counter] = value_of(words[i].word);
+}
+
+static int64_t rescheduled;
+
+static void read_rows(struct sample *sample)
+{
+	rescheduled = -1;
+	if (!read_all(interrupts_fd))
+		return;
+	sample->value[RECEIVED_IRQ] = sum_of_row("TLB:");
+	rescheduled = sum_of_row("RES:");
+}
+
+static void read_faults(struct sample *sample)
+{
+	if (read_all(vmstat_fd))
+		sample->value[FAULTS] = value_of("pgfault");
+}
+
+static void combine(struct sample *sample)
+{
+	/* A one-CPU kernel has no rescheduling row: nobody could be interrupted. */
+	if (sample->value[OTHER_IPIS] >= 0 && rescheduled > 0)
+		sample->value[OTHER_IPIS] += rescheduled;
+}
+
+static void clear(struct sample *sample)
+{
+	for (int i = 0; i < COUNTERS; i++)
+		sample->value[i] = -1;
+}
+
+/* The interrupt row is read nearest to the measured part, on both sides. */
+void counters_begin(struct sample *sample)
+{
+	clear(sample);
+	read_faults(sample);
+	read_probes(sample, false);
+	read_rows(sample);
+	combine(sample);
+}
+
+void counters_end(struct sample *sample)
+{
+	clear(sample);
+	read_rows(sample);
+	read_probes(sample, true);
+	read_faults(sample);
+	combine(sample);
+}
+
+void counters_subtract(struct sample *end, const struct sample *begin)
+{
+	for (int i = 0; i < COUNTERS; i++) {
+		if (end->value[i] < 0 || begin->value[i] < 0)
+			end->value[i] = -1;
+		else
+			end->value[i] -= begin->value[i];
+	}
+	/* Without a probe the interrupt row is all there is: said by kernel_received being null. */
+	if (end->value[RECEIVED] < 0)
+		end->value[RECEIVED] = end->value[RECEIVED_IRQ];
+}
+
+bool counters_in_kernel(void)
+{
+	return access(KERNEL_COUNTERS, R_OK) == 0;
+}
+
+int counters_open(bool cost)
+{
+	interrupts_fd = open("/proc/interrupts", O_RDONLY | O_CLOEXEC);
+	vmstat_fd = open("/proc/vmstat", O_RDONLY | O_CLOEXEC);
+	/* Probes cost instructions: a cost row does without them. */
+	if (cost)
+		return 0;
+	kernel_fd = open(KERNEL_COUNTERS, O_RDONLY | O_CLOEXEC);
+	if (kernel_fd >= 0)
+		probes_switched_on = file_write(KERNEL_ENABLED, "1\n") == 0;
+	else
+		tracepoints_open();
+	return 0;
+}
+
+void counters_close(void)
+{
+	if (probes_switched_on)
+		file_write(KERNEL_ENABLED, "0\n");
+	tracepoints_close();
+}

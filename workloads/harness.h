@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What the harness's own files share. A workload includes workload.h alone. */
+#ifndef CEASEFIRE_HARNESS_H
+#define CEASEFIRE_HARNESS_H
+
+#include <sys/types.h>
+
+#include "workload.h"
+
+/* The exit codes of every Ceasefire program. */
+enum { EXIT_PASS = 0, EXIT_FAIL = 1, EXIT_USAGE = 2, EXIT_SKIP = 4 };
+
+#define EXTRAS_MAX 32
+#define OPTIONS_MAX 16
+
+/* Names and order of the protocol's counters. */
+enum counter {
+	REQUESTED,
+	SENT,
+	RECEIVED,
+	RECEIVED_IRQ,
+	KERNEL_SENT,
+	KERNEL_RECEIVED,
+	LOCAL_FULL,
+	LOCAL_SINGLE,
+	OTHER_IPIS,
+	FAULTS,
+	WALKS,
+	INSTRUCTIONS,
+	COUNTERS
+};
+
+/* A value of -1 is "cannot be measured here" (null in the protocol). */
+struct sample {
+	int64_t value[COUNTERS];
+};
+
+struct extra {
+	char key[48];
+	double value;
+};
+
+/* One repeat, in memory shared by the harness and the repeat's own process. */
+struct outcome {
+	struct run run;
+	bool is_complete;
+	struct sample counted;
+	uint64_t duration_ns;
+	unsigned int extras;
+	struct extra extra[EXTRAS_MAX];
+};
+
+/* arguments.c */
+struct arguments {
+	const struct workload *workload;
+	unsigned int threads, repeats;
+	uint64_t seed, units;
+	bool cost;
+};
+
+int arguments_parse(struct arguments *arguments, int argc, char **argv);
+void arguments_usage(void);
+
+/* options.c: --set KEY=VALUE */
+int option_set(const char *text);
+/* The first option given that the workload never asked for, or NULL. */
+const char *option_unused(void);
+/* What it did ask for, comma-separated; "" if nothing. */
+const char *options_known(void);
+int options_init(void);
+
+/* registry.c */
+extern const struct workload *const __start_workloads[];
+extern const struct workload *const __stop_workloads[];
+const struct workload *workload_find(const char *name);
+void workload_print_nearest(const char *name);
+void workload_print_list(void);
+/* Name order, so that a listing does not depend on the linker. */
+size_t workload_sorted(const struct workload **out, size_t max);
+
+/* counters.c */
+int counters_open(bool cost);
+void counters_close(void);
+bool counters_in_kernel(void);
+void counters_begin(struct sample *sample);
+void counters_end(struct sample *sample);
+void counters_subtract(struct sample *end, const struct sample *begin);
+extern const char *const counter_names[COUNTERS];
+
+/* tracepoints.c: the generic source, by perf_event_open */
+void tracepoints_open(void);
+void tracepoints_close(void);
+void tracepoints_read(struct sample *sample, bool is_end);
+
+/* team.c */
+int cpus_init(void);
+unsigned int cpus_allowed(void);
+int team_start(struct run *run);
+
+/* repeat.c */
+int repeat_run(struct outcome *outcome, const struct arguments *arguments,
+	       unsigned int repeat);
+
+/* protocol.c */
+void protocol_string(const char *text);
+void protocol_boot(void);
+void protocol_run(const struct outcome *outcome);
+void protocol_refusal(const char *kind, const char *workload,
+		      unsigned int threads, const char *reason);
+
+/* files.c */
+/* Read a whole small file. Return: its length, or -errno; always terminated. */
+ssize_t file_read(const char *path, char *buffer, size_t size);
+int file_write(const char *path, const char *text);
+
+#endif

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* numaPTE's micro-operation: pages that only the caller touches change permission. */
+#include <sys/mman.h>
+
+#include "workload.h"
+
+#define PAGES_MAX (1UL << 18)
+
+struct mprotect {
+	volatile uint64_t *area;
+	size_t pages;
+};
+
+static int setup(struct run *run)
+{
+	static struct mprotect state;
+
+	run->data = &state;
+	state.pages = option_u64("pages", 1);
+	if (!state.pages || state.pages > PAGES_MAX)
+		return workload_fail(run, "pages is %zu, and must be 1 to %lu", state.pages, PAGES_MAX);
+	state.area = area_reserve(state.pages * PAGE_BYTES);
+	if (!state.area || mprotect((void *)state.area, state.pages * PAGE_BYTES, PROT_READ | PROT_WRITE))
+		return workload_fail(run, "no memory for %zu pages", state.pages);
+	/* Plain stores: reading first would map the zero page, to be replaced under count. */
+	for (size_t page = 0; page < state.pages; page++)
+		state.area[page * PAGE_BYTES / sizeof(*state.area)] = run->seed;
+	return spinners_start(run);
+}
+
+static int measure(struct run *run)
+{
+	struct mprotect *state = run->data;
+	const size_t bytes = state->pages * PAGE_BYTES, words = PAGE_BYTES / sizeof(*state->area);
+
+	for (uint64_t i = 0; i < run->units; i++) {
+		for (size_t page = 0; page < state->pages; page++) {
+			state->area[page * words] += run->seed + i + page;
+			run->checksum = checksum_add(run->checksum, state->area[page * words]);
+		}
+		if (mprotect((void *)state->area, bytes, PROT_READ) ||
+		    mprotect((void *)state->area, bytes, PROT_READ | PROT_WRITE))
+			return workload_fail(run, "mprotect of %zu pages was refused", state->pages);
+	}
+	return 0;
+}
+
+static void teardown(struct run *run)
+{
+	struct mprotect *state = run->data;
+
+	spinners_stop(run);
+	area_release((void *)state->area, state->pages * PAGE_BYTES);
+}
+
+WORKLOAD(mprotect_private) = {
+	.name = "mprotect",
+	.group = "micro",
+	.unit = "touch, mprotect read-only and back",
+	.about = "Writes --set pages=N pages (default 1) and takes write permission away and back while every other "
+		 "thread spins and touches none of them.",
+	.units = 500,
+	.threads_min = 1,
+	.setup = setup,
+	.measure = measure,
+	.teardown = teardown,
+};

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The lines for the host: JSON, one object per line, protocol 1. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+#define PROTOCOL_VERSION 1
+
+void protocol_string(const char *text)
+{
+	putchar('"');
+	for (; *text; text++) {
+		unsigned char c = (unsigned char)*text;
+
+		if (c == '"' || c == '\\')
+			printf("\\%c", c);
+		else if (c < 0x20 || c == 0x7f)
+			printf("\\u%04x", c);
+		else
+			putchar(c);
+	}
+	putchar('"');
+}
+
+/* Numbers in a list such as "0-3,8". */
+static unsigned int count_in_list(const char *path)
+{
+	char list[512];
+	char *at = list;
+	unsigned int count = 0;
+
+	if (file_read(path, list, sizeof(list)) <= 0)
+		return 1;
+	while (*at >= '0' && *at <= '9') {
+		unsigned long first = strtoul(at, &at, 10), last = first;
+
+		if (*at == '-')
+			last = strtoul(at + 1, &at, 10);
+		count += (unsigned int)(last - first + 1);
+		if (*at == ',')
+			at++;
+	}
+	return count;
+}
+
+/* Is `word` one of the first processor's flags? */
+static bool cpu_has(const char *word)
+{
+	static char text[16384];
+	char *flags, *end, spaced[64];
+
+	file_read("/proc/cpuinfo", text, sizeof(text));
+	flags = strstr(text, "\nflags");
+	if (!flags)
+		return false;
+	end = strchr(flags + 1, '\n');
+	if (end)
+		strcpy(end, " ");
+	snprintf(spaced, sizeof(spaced), " %s ", word);
+	return strstr(flags, spaced);
+}
+
+/* The word in brackets, as in "always [madvise] never". */
+static void chosen_word(const char *path, char *word, size_t size)
+{
+	char text[256];
+	char *open, *close;
+
+	snprintf(word, size, "unavailable");
+	if (file_read(path, text, sizeof(text)) <= 0)
+		return;
+	open = strchr(text, '[');
+	close = open ? strchr(open, ']') : NULL;
+	if (close)
+		snprintf(word, size, "%.*s", (int)(close - open - 1), open + 1);
+}
+
+static unsigned long long memory_kib(void)
+{
+	char text[4096];
+	char *at;
+
+	if (file_read("/proc/meminfo", text, sizeof(text)) <= 0)
+		return 0;
+	at = strstr(text, "MemTotal:");
+	return at ? strtoull(at + strlen("MemTotal:"), NULL, 10) : 0;
+}
+
+void protocol_boot(void)
+{
+	struct utsname name;
+	char text[4096], thp[32];
+
+	uname(&name);
+	printf("{\"kind\":\"boot\",\"protocol\":%d,\"release\":", PROTOCOL_VERSION);
+	protocol_string(name.release);
+	file_read("/proc/cmdline", text, sizeof(text));
+	text[strcspn(text, "\n")] = '\0';
+	printf(",\"cmdline\":");
+	protocol_string(text);
+	printf(",\"cpus\":%u,\"nodes\":%u,\"counters\":\"%s\",\"pcid\":%s",
+	       count_in_list("/sys/devices/system/cpu/online"), count_in_list("/sys/devices/system/node/online"),
+	       counters_in_kernel() ? "ceasefire" : "generic", cpu_has("pcid") ? "true" : "false");
+	file_read("/sys/devices/system/cpu/vulnerabilities/meltdown", text, sizeof(text));
+	chosen_word("/sys/kernel/mm/transparent_hugepage/enabled", thp, sizeof(thp));
+	printf(",\"pti\":%s,\"thp\":\"%s\",\"memory_kib\":%llu}\n", strstr(text, "PTI") ? "true" : "false", thp,
+	       memory_kib());
+	fflush(stdout);
+}
+
+static void print_count(const char *name, int64_t value)
+{
+	if (value < 0)
+		printf("\"%s\":null", name);
+	else
+		printf("\"%s\":%lld", name, (long long)value);
+}
+
+void protocol_run(const struct outcome *outcome)
+{
+	const struct run *run = &outcome->run;
+
+	printf("{\"kind\":\"run\",\"workload\":\"%s\",\"threads\":%u,\"repeat\":%u,\"seed\":%llu,\"unit\":",
+	       run->workload->name, run->threads, run->repeat, (unsigned long long)run->seed);
+	protocol_string(run->workload->unit);
+	printf(",\"units\":%llu,\"checksum\":\"%016llx\",\"counters\":{", (unsigned long long)run->units,
+	       (unsigned long long)run->checksum);
+	for (int i = 0; i < COUNTERS; i++) {
+		if (i)
+			putchar(',');
+		print_count(counter_names[i], outcome->counted.value[i]);
+	}
+	printf("},\"expect\":");
+	if (run->expect_sent < 0 && run->expect_received < 0) {
+		printf("null");
+	} else {
+		putchar('{');
+		print_count("sent", run->expect_sent);
+		putchar(',');
+		print_count("received", run->expect_received);
+		putchar('}');
+	}
+	printf(",\"extra\":{");
+	for (unsigned int i = 0; i < outcome->extras; i++)
+		printf("%s\"%s\":%.17g", i ? "," : "", outcome->extra[i].key, outcome->extra[i].value);
+	printf("},\"duration_ns\":%llu}\n", (unsigned long long)outcome->duration_ns);
+	/* Who reads this line would run inside the next repeat; a cost row cannot have that. */
+	if (outcome->counted.value[INSTRUCTIONS] < 0)
+		fflush(stdout);
+}
+
+void protocol_refusal(const char *kind, const char *workload, unsigned int threads, const char *reason)
+{
+	printf("{\"kind\":\"%s\",\"workload\":", kind);
+	protocol_string(workload);
+	printf(",\"threads\":%u,\"reason\":", threads);
+	protocol_string(reason);
+	printf("}\n");
+	fflush(stdout);
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * One repeat in a process of its own: repeats share no memory, no page tables
+ * and no threads, and one that crashes takes nothing with it.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <x86intrin.h>
+
+#include "harness.h"
+
+/* The outcome this process writes; report_extra() has only the run to go by. */
+static struct outcome *current;
+
+static void set_reason(struct run *run, const char *format, va_list list)
+{
+	vsnprintf(run->reason, sizeof(run->reason), format, list);
+}
+
+int workload_fail(struct run *run, const char *format, ...)
+{
+	va_list list;
+
+	va_start(list, format);
+	/* The first failure is the cause; later ones follow from it. */
+	if (!run->has_failed)
+		set_reason(run, format, list);
+	va_end(list);
+	run->has_failed = true;
+	return -EIO;
+}
+
+int workload_skip(struct run *run, const char *format, ...)
+{
+	va_list list;
+
+	va_start(list, format);
+	if (!run->has_failed)
+		set_reason(run, format, list);
+	va_end(list);
+	run->has_skipped = true;
+	return -EOPNOTSUPP;
+}
+
+void report_extra(struct run *run, const char *key, double value)
+{
+	struct extra *extra;
+
+	(void)run;
+	/* JSON has no word for these. */
+	if (!isfinite(value) || current->extras == EXTRAS_MAX)
+		return;
+	extra = &current->extra[current->extras++];
+	snprintf(extra->key, sizeof(extra->key), "%s", key);
+	extra->value = value;
+}
+
+/*
+ * After fork every writable page is shared with the parent until it is written.
+ * Breaking that sharing is a flush, so it is done before threads exist.
+ */
+static void own_all_memory(void)
+{
+	static char maps[65536];
+	char *line = maps, *next;
+
+	if (file_read("/proc/self/maps", maps, sizeof(maps)) <= 0)
+		return;
+	for (; *line; line = next) {
+		unsigned long start, end;
+		char mode[5];
+
+		next = strchr(line, '\n');
+		next = next ? next + 1 : line + strlen(line);
+		if (sscanf(line, "%lx-%lx %4s", &start, &end, mode) != 3 || strcmp(mode, "rw-p") != 0)
+			continue;
+		for (unsigned long page = start; page < end; page += PAGE_BYTES) {
+			volatile char *byte = (volatile char *)page;
+			*byte = *byte;
+		}
+	}
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000ULL + (uint64_t)now.tv_nsec;
+}
+
+static int measured(struct outcome *outcome, bool cost)
+{
+	struct run *run = &outcome->run;
+	struct sample begin;
+	uint64_t begin_ns, begin_tsc, end_tsc;
+	int error;
+
+	counters_begin(&begin);
+	begin_ns = now_ns();
+	begin_tsc = __rdtsc();
+	error = run->workload->measure(run);
+	end_tsc = __rdtsc();
+	outcome->duration_ns = now_ns() - begin_ns;
+	counters_end(&outcome->counted);
+	counters_subtract(&outcome->counted, &begin);
+	/* Under `-icount shift=0` the time stamp counter counts instructions. */
+	outcome->counted.value[INSTRUCTIONS] = cost ? (int64_t)(end_tsc - begin_tsc) : -1;
+	return error;
+}
+
+static void work(struct outcome *outcome, const struct arguments *arguments)
+{
+	struct run *run = &outcome->run;
+	const struct workload *workload = run->workload;
+	int error = 0;
+
+	own_all_memory();
+	if (!workload->own_processes)
+		error = team_start(run);
+	if (!error && workload->setup)
+		error = workload->setup(run);
+	if (!error)
+		error = measured(outcome, arguments->cost);
+	if (workload->teardown)
+		workload->teardown(run);
+	if (error && !run->has_failed && !run->has_skipped)
+		workload_fail(run, "%s", strerror(-error));
+	outcome->is_complete = true;
+}
+
+static void explain_end(struct outcome *outcome, int status)
+{
+	struct run *run = &outcome->run;
+
+	if (WIFSIGNALED(status))
+		workload_fail(run, "repeat %u was killed by signal %d (%s)", run->repeat, WTERMSIG(status),
+			      strsignal(WTERMSIG(status)));
+	else if (!outcome->is_complete)
+		workload_fail(run, "repeat %u ended early with exit code %d", run->repeat, WEXITSTATUS(status));
+}
+
+int repeat_run(struct outcome *outcome, const struct arguments *arguments, unsigned int repeat)
+{
+	struct run *run = &outcome->run;
+	int status;
+	pid_t parent = getpid(), pid;
+
+	memset(outcome, 0, sizeof(*outcome));
+	*run = (struct run){
+		.workload = arguments->workload,
+		.threads = arguments->threads,
+		.repeat = repeat,
+		.seed = arguments->seed,
+		.units = arguments->units,
+		.checksum = CHECKSUM_SEED,
+		.expect_sent = -1,
+		.expect_received = -1,
+	};
+	current = outcome;
+	pid = fork();
+	if (pid < 0)
+		return workload_fail(run, "no process for repeat %u: %s", repeat, strerror(errno));
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (getppid() == parent)
+			work(outcome, arguments);
+		_exit(EXIT_PASS);
+	}
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_USAGE)
+		return -EINVAL;
+	explain_end(outcome, status);
+	return 0;
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What a workload file needs, and nothing else. One file registers one workload
+ * (or one family) with WORKLOAD(); harness.c finds it through the linker section.
+ *
+ *   setup     not measured: map, fill, start the team
+ *   measure   measured: the counters are read just before and just after it
+ *   teardown  not measured
+ *
+ * Each returns 0, or -errno. `run->fail` or `run->skip` (workload_fail(),
+ * workload_skip()) carries the sentence for the user.
+ */
+#ifndef CEASEFIRE_WORKLOAD_H
+#define CEASEFIRE_WORKLOAD_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define THREADS_MAX 256
+#define PAGE_BYTES 4096UL
+
+struct run;
+
+/* A worker: called once on its own pinned thread; index 0 is the calling (main) thread. */
+typedef void (*team_fn)(struct run *run, unsigned int index);
+
+struct workload {
+	const char *name;	/* as the user types it */
+	const char *group;	/* control, micro, article, lmbench, app */
+	const char *unit;	/* one unit of work, singular */
+	const char *about;	/* one sentence */
+	const char *needs;	/* comma-separated guest features, or NULL: ext2, zram, cgroup, net, nodes, apps */
+	const char *packages;	/* comma-separated Debian packages its programs come from, or NULL */
+	const char *programs;	/* comma-separated absolute paths of those programs, or NULL */
+	uint64_t units;		/* default number of units */
+	unsigned int threads_min;
+	bool shared;		/* every thread touches every page: no design may gain here */
+	bool own_processes;	/* makes its own processes or threads: the team is not started before setup */
+	int (*setup)(struct run *run);
+	int (*measure)(struct run *run);
+	void (*teardown)(struct run *run);
+};
+
+struct run {
+	const struct workload *workload;
+	unsigned int threads;	/* team size, main thread included */
+	unsigned int repeat;
+	uint64_t seed;
+	uint64_t units;		/* asked for; measure() stores what was really done */
+	uint64_t checksum;	/* of the work done: equal across kernels for equal arguments */
+	/* What a control must show; -1 where it makes no promise. */
+	int64_t expect_sent;
+	int64_t expect_received;
+	void *data;		/* the workload's own state, zeroed per repeat */
+	bool has_failed, has_skipped;
+	char reason[256];
+};
+
+#define WORKLOAD(id)                                                           \
+	static const struct workload id;                                       \
+	static const struct workload *const id##_entry                         \
+		__attribute__((section("workloads"), used)) = &id;             \
+	static const struct workload id
+
+/* Say why, in one sentence; both return a negative errno to pass on. */
+int workload_fail(struct run *run, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+int workload_skip(struct run *run, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* --set KEY=VALUE, or fallback. */
+uint64_t option_u64(const char *key, uint64_t fallback);
+const char *option_text(const char *key, const char *fallback);
+
+/* An extra figure for this repeat's result ("extra" in the protocol). Key: units last, lower_snake. */
+void report_extra(struct run *run, const char *key, double value);
+
+/*
+ * The team: run->threads pinned threads, started before setup (unless
+ * own_processes) so that no thread is made in the measured part. team_run()
+ * calls fn on all of them (index 0 on the caller), released together, and
+ * returns when all are done. Between two calls the others sleep.
+ */
+void team_run(struct run *run, team_fn fn);
+
+/*
+ * Spinners: run->threads - 1 threads that keep this address space loaded on
+ * their CPU and do nothing else, from setup to teardown. The caller is pinned
+ * to the first CPU. spinners_start() returns when every one is spinning.
+ */
+int spinners_start(struct run *run);
+void spinners_stop(struct run *run);
+
+/* All threads of team_run() meet here; spins with PAUSE. Reusable. */
+void team_barrier(struct run *run);
+
+/* The CPU that team index runs on. */
+int team_cpu(unsigned int index);
+
+/* Pin the calling thread or process to the CPU of that team index. Return: 0 or -errno. */
+int pin_to(unsigned int index);
+
+/*
+ * A child process on the CPU of that index, which dies with its parent; it runs
+ * fn(argument) and exits with its value. Return: its pid, or -errno.
+ */
+int process_start(unsigned int index, int (*fn)(void *argument), void *argument);
+
+/* Wait for it. Return: 0 if it exited with 0, else -ECHILD. */
+int process_join(int pid);
+
+/*
+ * Address space for pages that come and go. It never uses huge pages, and its
+ * first and last page stay mapped on both sides of what is returned, so that
+ * unmapping what lies between frees no page table of a small area.
+ */
+void *area_reserve(size_t bytes);
+void area_release(void *area, size_t bytes);
+
+/* splitmix64: the only source of randomness. */
+static inline uint64_t random_next(uint64_t *state)
+{
+	uint64_t z = (*state += 0x9e3779b97f4a7c15ULL);
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+	return z ^ (z >> 31);
+}
+
+/* FNV-1a over 64-bit words, for checksums. Start from CHECKSUM_SEED. */
+#define CHECKSUM_SEED 0xcbf29ce484222325ULL
+static inline uint64_t checksum_add(uint64_t sum, uint64_t word)
+{
+	return (sum ^ word) * 0x100000001b3ULL;
+}
+
+static inline void cpu_pause(void)
+{
+	__builtin_ia32_pause();
+}
+
+#endif
