@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The guest's PID 1, in four parts: mounts.c prepares the system, port.c speaks
+ * to the host, jobs.c runs what /job asks for, shell.c is for people.
+ */
+#ifndef CEASEFIRE_GUEST_H
+#define CEASEFIRE_GUEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define LINE_BYTES_MAX 65536
+
+/* mounts.c. What is missing is said to the host and costs the workloads that need it, not the boot. */
+void mounts_make(void);
+void ext2_make(void);
+void loopback_up(void);
+
+/* port.c */
+struct tally {
+	unsigned int runs, skips, fails;
+};
+
+/* Find the verdict port; without one the console has to do. */
+void port_open(void);
+/* One line of a child, without its newline: forwarded if it is protocol, else as a log line. */
+void port_forward(const char *line);
+void port_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void port_refusal(const char *kind, const char *workload, unsigned int threads, const char *reason);
+void port_verdict(bool all_jobs_done);
+struct tally port_tally(void);
+
+/* jobs.c. Return: whether every line was understood and carried out. */
+bool jobs_run(const char *path);
+/* Print the boot line, as the running system shows itself. */
+void jobs_boot_line(void);
+
+/* shell.c */
+/* A shell on the console until it ends. */
+void shell_interactive(void);
+/* One command line, in the calling process. Return: its exit code. */
+int shell_command(const char *text);
+
+#endif

@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The lines of /job, each in a child with a hard time limit. Nothing here wakes
+ * up while a child works: a timer of ours would be counted as its work.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "guest.h"
+
+#define WORKLOADS "/bin/workloads"
+#define ARGUMENTS_MAX 48
+#define TIMEOUT_S_DEFAULT 60
+#define TIMEOUT_S_COMMAND 600
+#define AFTER_KILL_MS 5000
+
+/* Text of a child, cut into lines. */
+struct stream {
+	int fd;
+	size_t used;
+	char text[LINE_BYTES_MAX];
+};
+
+struct child {
+	pid_t pid;
+	int pidfd;
+	bool timed_out;
+	int status;
+	struct stream out, err;
+	char last_error[512];	/* its last line on stderr: why it refused */
+};
+
+static int64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void line_done(struct child *child, struct stream *stream)
+{
+	stream->text[stream->used] = '\0';
+	if (stream == &child->out) {
+		port_forward(stream->text);
+	} else {
+		fprintf(stderr, "%s\n", stream->text);
+		snprintf(child->last_error, sizeof(child->last_error), "%.511s", stream->text);
+	}
+	stream->used = 0;
+}
+
+/* Return: false at the end of the stream. */
+static bool take(struct child *child, struct stream *stream)
+{
+	char buffer[4096];
+	ssize_t got = read(stream->fd, buffer, sizeof(buffer));
+
+	if (got < 0 && (errno == EINTR || errno == EAGAIN))
+		return errno == EINTR;
+	if (got <= 0)
+		return false;
+	for (ssize_t i = 0; i < got; i++) {
+		if (buffer[i] == '\n' || stream->used == sizeof(stream->text) - 1)
+			line_done(child, stream);
+		if (buffer[i] != '\n')
+			stream->text[stream->used++] = buffer[i];
+	}
+	return true;
+}
+
+static void drain(struct child *child, struct stream *stream)
+{
+	fcntl(stream->fd, F_SETFL, O_NONBLOCK);
+	while (take(child, stream))
+		;
+	if (stream->used)
+		line_done(child, stream);
+	close(stream->fd);
+}
+
+/* Start argv, or, if it is NULL, the built-in command. Return: 0 or -errno. */
+static int start(struct child *child, char *const argv[], const char *command)
+{
+	int out[2], err[2];
+
+	child->timed_out = false;
+	child->out.used = child->err.used = 0;
+	child->last_error[0] = '\0';
+	if (pipe2(out, O_CLOEXEC) || pipe2(err, O_CLOEXEC))
+		return -errno;
+	child->pid = fork();
+	if (child->pid < 0)
+		return -errno;
+	if (child->pid == 0) {
+		setpgid(0, 0);
+		dup2(out[1], STDOUT_FILENO);
+		dup2(err[1], STDERR_FILENO);
+		if (!argv)
+			_exit(shell_command(command));
+		execvp(argv[0], argv);
+		fprintf(stderr, "%s cannot be executed: %s\n", argv[0], strerror(errno));
+		_exit(127);
+	}
+	close(out[1]);
+	close(err[1]);
+	child->out.fd = out[0];
+	child->err.fd = err[0];
+	child->pidfd = (int)syscall(SYS_pidfd_open, child->pid, 0);
+	return 0;
+}
+
+static void wait_for_end(struct child *child, unsigned int timeout_s)
+{
+	int64_t deadline = now_ms() + (int64_t)timeout_s * 1000;
+	bool is_gone = false;
+	struct pollfd polled[3] = {
+		{ .fd = child->out.fd, .events = POLLIN },
+		{ .fd = child->err.fd, .events = POLLIN },
+		{ .fd = child->pidfd, .events = POLLIN },
+	};
+
+	while (!is_gone) {
+		int64_t left = deadline - now_ms();
+
+		if (left <= 0 && !child->timed_out) {
+			child->timed_out = true;
+			kill(-child->pid, SIGKILL);
+			kill(-1, SIGKILL);
+			deadline = now_ms() + AFTER_KILL_MS;
+			continue;
+		}
+		if (left <= 0)
+			break;
+		if (poll(polled, 3, (int)(left > INT32_MAX ? INT32_MAX : left)) < 0 && errno != EINTR)
+			break;
+		/* A stream that ended must not be polled again: it would always be ready. */
+		if (polled[0].revents && !take(child, &child->out))
+			polled[0].fd = -1;
+		if (polled[1].revents && !take(child, &child->err))
+			polled[1].fd = -1;
+		is_gone = polled[2].revents & POLLIN;
+	}
+	if (!is_gone || waitpid(child->pid, &child->status, 0) < 0)
+		child->status = -1;
+	drain(child, &child->out);
+	drain(child, &child->err);
+	close(child->pidfd);
+	/* What a job left behind must not disturb the next one. PID 1 may end everybody else. */
+	kill(-1, SIGKILL);
+	while (waitpid(-1, NULL, WNOHANG) > 0)
+		;
+}
+
+static bool exited_with(const struct child *child, int code)
+{
+	return child->status >= 0 && WIFEXITED(child->status) && WEXITSTATUS(child->status) == code;
+}
+
+static void describe_end(const struct child *child, unsigned int timeout_s, char *text, size_t size)
+{
+	const char *said = child->last_error;
+
+	/* A refusal's sentence is the reason; who said it and with what code is not. */
+	if (exited_with(child, 2) && strncmp(said, "workloads: ", 11) == 0)
+		snprintf(text, size, "%s", said + 11);
+	else if (child->timed_out)
+		snprintf(text, size, "no end within %u s, killed", timeout_s);
+	else if (child->status >= 0 && WIFSIGNALED(child->status))
+		snprintf(text, size, "killed by signal %d (%s)", WTERMSIG(child->status),
+			 strsignal(WTERMSIG(child->status)));
+	else
+		snprintf(text, size, "exit code %d%s%s",
+			 child->status >= 0 ? WEXITSTATUS(child->status) : -1, *said ? ": " : "", said);
+}
+
+/* One `run` line, as the workloads binary wants it. */
+struct run_line {
+	char *argv[ARGUMENTS_MAX];
+	unsigned int count;
+	const char *workload;
+	unsigned int threads, timeout_s;
+};
+
+static bool add(struct run_line *line, char *argument)
+{
+	if (line->count + 1 >= ARGUMENTS_MAX)
+		return false;
+	line->argv[line->count++] = argument;
+	line->argv[line->count] = NULL;
+	return true;
+}
+
+static bool add_word(struct run_line *line, char *word)
+{
+	static const struct {
+		const char *key;
+		char *flag;
+	} flags[] = {
+		{ "threads=", "--threads" },
+		{ "repeats=", "--repeats" },
+		{ "seed=", "--seed" },
+		{ "units=", "--units" },
+		{ "set=", "--set" },
+	};
+
+	if (strncmp(word, "timeout_s=", 10) == 0) {
+		line->timeout_s = (unsigned int)strtoul(word + 10, NULL, 10);
+		return line->timeout_s > 0;
+	}
+	if (strcmp(word, "cost=1") == 0)
+		return add(line, "--cost");
+	if (strcmp(word, "cost=0") == 0)
+		return true;
+	for (size_t i = 0; i < sizeof(flags) / sizeof(*flags); i++) {
+		size_t length = strlen(flags[i].key);
+
+		if (strncmp(word, flags[i].key, length) != 0)
+			continue;
+		if (i == 0)
+			line->threads = (unsigned int)strtoul(word + length, NULL, 10);
+		return add(line, flags[i].flag) && add(line, word + length);
+	}
+	return false;
+}
+
+static bool parse_run(struct run_line *line, char *text)
+{
+	char *rest = text, *word = strtok_r(text, " \t", &rest);
+
+	*line = (struct run_line){ .workload = word ? word : "", .threads = 1, .timeout_s = TIMEOUT_S_DEFAULT };
+	add(line, WORKLOADS);
+	add(line, "run");
+	if (!word || !add(line, word)) {
+		port_refusal("fail", "", 0, "the job's run line names no workload");
+		return false;
+	}
+	while ((word = strtok_r(NULL, " \t", &rest))) {
+		if (!add_word(line, word)) {
+			char reason[320];
+
+			snprintf(reason, sizeof(reason), "the job's run line has \"%.200s\", which means nothing",
+				 word);
+			port_refusal("fail", line->workload, line->threads, reason);
+			return false;
+		}
+	}
+	return true;
+}
+
+static struct child child;
+
+static bool do_run(char *text)
+{
+	struct run_line line;
+	struct tally before = port_tally(), after;
+	char reason[640];
+
+	if (!parse_run(&line, text))
+		return false;
+	if (start(&child, line.argv, NULL)) {
+		port_refusal("fail", line.workload, line.threads, "no process for it");
+		return false;
+	}
+	wait_for_end(&child, line.timeout_s);
+	after = port_tally();
+	describe_end(&child, line.timeout_s, reason, sizeof(reason));
+	/* The exit code and the lines must tell the same story; if not, that is a failure. */
+	if (exited_with(&child, 0) && after.runs > before.runs)
+		return true;
+	if (exited_with(&child, 4) && after.skips > before.skips)
+		return true;
+	if (exited_with(&child, 1) && after.fails > before.fails)
+		return true;
+	port_refusal("fail", line.workload, line.threads, reason);
+	return true;
+}
+
+static bool do_command(const char *text)
+{
+	static const char *const shells[] = { "/bin/sh", "/usr/bin/sh", "/bin/dash", "/usr/bin/dash" };
+	char *argv[4] = { NULL, "-c", (char *)text, NULL };
+	char reason[640];
+
+	for (size_t i = 0; i < sizeof(shells) / sizeof(*shells) && !argv[0]; i++)
+		if (access(shells[i], X_OK) == 0)
+			argv[0] = (char *)shells[i];
+	if (start(&child, argv[0] ? argv : NULL, text)) {
+		port_refusal("fail", "command", 0, "no process for it");
+		return false;
+	}
+	wait_for_end(&child, TIMEOUT_S_COMMAND);
+	if (exited_with(&child, 0))
+		return true;
+	describe_end(&child, TIMEOUT_S_COMMAND, reason, sizeof(reason));
+	port_refusal("fail", "command", 0, reason);
+	return true;
+}
+
+void jobs_boot_line(void)
+{
+	char *argv[] = { WORKLOADS, "boot", NULL };
+
+	if (start(&child, argv, NULL)) {
+		port_log("no process for " WORKLOADS);
+		return;
+	}
+	wait_for_end(&child, TIMEOUT_S_DEFAULT);
+	if (!exited_with(&child, 0))
+		port_log(WORKLOADS " cannot describe this system: %s", child.last_error);
+}
+
+static bool do_line(char *line)
+{
+	char reason[320];
+
+	if (strncmp(line, "run ", 4) == 0)
+		return do_run(line + 4);
+	if (strncmp(line, "command ", 8) == 0)
+		return do_command(line + 8);
+	if (strcmp(line, "shell") == 0) {
+		shell_interactive();
+		return true;
+	}
+	if (strcmp(line, "panic") == 0) {
+		port_log("panic, as the job asks");
+		/* The kernel panics when PID 1 ends. */
+		_exit(1);
+	}
+	snprintf(reason, sizeof(reason), "the job has a line that means nothing: %.200s", line);
+	port_refusal("fail", "", 0, reason);
+	return false;
+}
+
+bool jobs_run(const char *path)
+{
+	static char line[LINE_BYTES_MAX];
+	FILE *file = fopen(path, "re");
+	bool done = true;
+
+	if (!file) {
+		port_log("%s cannot be read: %s", path, strerror(errno));
+		return false;
+	}
+	while (fgets(line, sizeof(line), file)) {
+		line[strcspn(line, "\r\n")] = '\0';
+		if (line[0] && line[0] != '#')
+			done &= do_line(line);
+	}
+	fclose(file);
+	return done;
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The verdict port: JSON lines, kept apart from the console's noise. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "guest.h"
+
+#define PORT_NAME "ceasefire.verdict"
+#define PORTS_DIRECTORY "/sys/class/virtio-ports"
+
+static int port_fd = STDOUT_FILENO;
+static struct tally tally;
+
+static bool has_port_name(const char *device)
+{
+	char path[320], name[64];
+	int fd;
+	ssize_t length;
+
+	snprintf(path, sizeof(path), PORTS_DIRECTORY "/%s/name", device);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	length = read(fd, name, sizeof(name) - 1);
+	close(fd);
+	if (length <= 0)
+		return false;
+	name[length] = '\0';
+	name[strcspn(name, "\n")] = '\0';
+	return strcmp(name, PORT_NAME) == 0;
+}
+
+void port_open(void)
+{
+	DIR *directory = opendir(PORTS_DIRECTORY);
+	struct dirent *entry;
+
+	while (directory && (entry = readdir(directory))) {
+		char path[320];
+		int fd;
+
+		if (entry->d_name[0] == '.' || !has_port_name(entry->d_name))
+			continue;
+		snprintf(path, sizeof(path), "/dev/%s", entry->d_name);
+		fd = open(path, O_WRONLY | O_CLOEXEC);
+		if (fd >= 0)
+			port_fd = fd;
+	}
+	if (directory)
+		closedir(directory);
+	if (port_fd == STDOUT_FILENO)
+		fprintf(stderr, "init: no port named " PORT_NAME ", the results go to the console\n");
+}
+
+static void put(const char *text, size_t length)
+{
+	while (length) {
+		ssize_t done = write(port_fd, text, length);
+
+		if (done < 0 && errno == EINTR)
+			continue;
+		if (done <= 0)
+			return;
+		text += done;
+		length -= (size_t)done;
+	}
+}
+
+/* Append as the inside of a JSON string; what does not fit is cut. */
+static size_t escape(char *out, size_t size, const char *text)
+{
+	size_t used = 0;
+
+	for (; *text && used + 7 < size; text++) {
+		unsigned char c = (unsigned char)*text;
+
+		if (c == '"' || c == '\\') {
+			out[used++] = '\\';
+			out[used++] = (char)c;
+		} else if (c < 0x20 || c >= 0x7f) {
+			/* Console bytes are not always UTF-8. */
+			used += (size_t)snprintf(out + used, size - used, "\\u%04x", c);
+		} else {
+			out[used++] = (char)c;
+		}
+	}
+	out[used] = '\0';
+	return used;
+}
+
+/* A protocol line is one object in one write, so that a kill cannot split it. */
+static void put_object(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static void put_object(const char *format, ...)
+{
+	static char line[LINE_BYTES_MAX];
+	va_list list;
+	int length;
+
+	va_start(list, format);
+	length = vsnprintf(line, sizeof(line), format, list);
+	va_end(list);
+	if (length > 0 && (size_t)length < sizeof(line))
+		put(line, (size_t)length);
+}
+
+static void put_log(const char *text)
+{
+	static char escaped[LINE_BYTES_MAX - 64];
+
+	escape(escaped, sizeof(escaped), text);
+	put_object("{\"kind\":\"log\",\"text\":\"%s\"}\n", escaped);
+}
+
+void port_log(const char *format, ...)
+{
+	char text[512];
+	va_list list;
+
+	va_start(list, format);
+	vsnprintf(text, sizeof(text), format, list);
+	va_end(list);
+	put_log(text);
+	fprintf(stderr, "init: %s\n", text);
+}
+
+static bool starts(const char *text, const char *start)
+{
+	return strncmp(text, start, strlen(start)) == 0;
+}
+
+void port_forward(const char *line)
+{
+	if (!starts(line, "{\"kind\":\"")) {
+		put_log(line);
+		return;
+	}
+	tally.runs += starts(line, "{\"kind\":\"run\"");
+	tally.skips += starts(line, "{\"kind\":\"skip\"");
+	tally.fails += starts(line, "{\"kind\":\"fail\"");
+	put_object("%s\n", line);
+}
+
+void port_refusal(const char *kind, const char *workload, unsigned int threads, const char *reason)
+{
+	char name[256], escaped[1024];
+
+	escape(name, sizeof(name), workload);
+	escape(escaped, sizeof(escaped), reason);
+	if (strcmp(kind, "skip") == 0)
+		tally.skips++;
+	else
+		tally.fails++;
+	put_object("{\"kind\":\"%s\",\"workload\":\"%s\",\"threads\":%u,\"reason\":\"%s\"}\n", kind, name, threads,
+		   escaped);
+}
+
+void port_verdict(bool all_jobs_done)
+{
+	put_object("{\"kind\":\"verdict\",\"ok\":%s,\"runs\":%u,\"skips\":%u,\"fails\":%u}\n",
+		   all_jobs_done && tally.fails == 0 ? "true" : "false", tally.runs, tally.skips, tally.fails);
+}
+
+struct tally port_tally(void)
+{
+	return tally;
+}
