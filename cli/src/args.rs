@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The command line, as clap sees it. Ranges are checked where their reason lives, not here.
+
+use ceasefire_base::exec::quote;
+use ceasefire_base::Result;
+use ceasefire_results::compare::Mapping;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// TLB shootdowns made rare, visible and predictable.
+#[derive(Debug, Parser)]
+#[command(name = "ceasefire", version, max_term_width = 100)]
+pub struct Arguments {
+    #[command(subcommand)]
+    pub part: Part,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Part {
+    /// Build kernels, boot them on an emulated machine, count their shootdowns
+    Lab(Lab),
+}
+
+#[derive(Debug, Args)]
+pub struct Lab {
+    #[command(subcommand)]
+    pub verb: Verb,
+
+    /// Print the exact commands instead of running them
+    #[arg(long, global = true)]
+    pub dry_run: bool,
+
+    /// Only results and errors, no progress
+    #[arg(long, short, global = true)]
+    pub quiet: bool,
+
+    /// Compiler jobs at once [default: one per CPU, plus one]
+    #[arg(long, global = true, value_name = "N")]
+    pub jobs: Option<usize>,
+
+    /// Never install a Debian package; print the command instead
+    #[arg(long, global = true)]
+    pub no_install: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// The tour: controls, micro rows at 1, 2, 4 and 8 threads, Apache at 8
+    Demo(Output),
+    /// Every workload in every shape, cost rows included
+    All(Output),
+    /// Run chosen workloads on chosen machines and kernels
+    Run(Run),
+    /// The workloads, kernels and modes there are
+    List {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// A prompt inside the guest
+    Shell(Shell),
+    /// Build kernels and emulator into the cache, and say where they are
+    Build {
+        /// Kernels to build; all of them where none is named
+        kernels: Vec<String>,
+    },
+    /// Two results side by side
+    Compare(Compare),
+    /// Write the HTML page of a results file again
+    Report {
+        #[arg(default_value = "out/results.json")]
+        results: PathBuf,
+        /// Where to write the page
+        #[arg(long, short, default_value = "out/report.html")]
+        output: PathBuf,
+    },
+    /// Read a saved guest log and say how that boot ended
+    Parse {
+        log: PathBuf,
+        #[arg(long)]
+        json: bool,
+    },
+    /// What works on this machine, and the remedy for what does not
+    Doctor {
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show the cache and remove what has not been used for long
+    Clean {
+        /// Remove entries not used for this long: 30d, 12h, 0d for everything
+        #[arg(long, value_name = "AGE")]
+        older_than: Option<String>,
+    },
+}
+
+#[derive(Debug, Args, Clone)]
+pub struct Output {
+    /// Where results.json, report.html and the logs go
+    #[arg(long, value_name = "DIR", default_value = "out")]
+    pub out: PathBuf,
+    /// Also print the results as JSON on standard output
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Where {
+    /// An emulated machine
+    Guest,
+    /// This machine, with the kernel it runs
+    Host,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum AccelName {
+    Tcg,
+    Kvm,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ThreadModeName {
+    /// Round robin on one host thread
+    Single,
+    /// One host thread per vCPU
+    Multi,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum MachineName {
+    /// Built from machine/
+    Ours,
+    /// The qemu-system-x86_64 that is installed
+    Stock,
+}
+
+/// The emulated machine and its kernel; shared by run and shell.
+#[derive(Debug, Args, Clone)]
+pub struct MachineArgs {
+    /// A bzImage, taken as it is
+    #[arg(long, value_name = "FILE", conflicts_with = "kernel_source")]
+    pub kernel_image: Option<PathBuf>,
+    /// A kernel tree of your own; it is copied, never written to
+    #[arg(long, value_name = "DIR")]
+    pub kernel_source: Option<PathBuf>,
+    /// Words appended to the kernel's command line
+    #[arg(long, value_name = "TEXT", default_value = "", allow_hyphen_values = true)]
+    pub kernel_args: String,
+    #[arg(long, value_enum, default_value_t = AccelName::Tcg)]
+    pub accel: AccelName,
+    #[arg(long, value_enum, default_value_t = ThreadModeName::Single)]
+    pub thread_mode: ThreadModeName,
+    /// Round-robin slice in microseconds [default: 1000]
+    #[arg(long, value_name = "US")]
+    pub slice_us: Option<u32>,
+    #[arg(long, value_enum, default_value_t = MachineName::Ours)]
+    pub machine: MachineName,
+    /// Guest memory in MiB
+    #[arg(long, value_name = "MIB", default_value_t = MEMORY_MIB)]
+    pub memory: u32,
+}
+
+const MEMORY_MIB: u32 = 2048;
+
+impl Default for MachineArgs {
+    fn default() -> Self {
+        MachineArgs {
+            kernel_image: None,
+            kernel_source: None,
+            kernel_args: String::new(),
+            accel: AccelName::Tcg,
+            thread_mode: ThreadModeName::Single,
+            slice_us: None,
+            machine: MachineName::Ours,
+            memory: MEMORY_MIB,
+        }
+    }
+}
+
+impl MachineArgs {
+    /// Ours emulates and nothing else: KVM is used through the QEMU that is installed.
+    pub fn uses_our_machine(&self) -> bool {
+        self.machine == MachineName::Ours && self.accel == AccelName::Tcg
+    }
+
+    /// The flags that differ from the defaults, as typed, with a leading blank each.
+    pub fn flags(&self, kernels: &[String]) -> String {
+        let default = MachineArgs::default();
+        let mut line = String::new();
+        if kernels != ["vanilla"] {
+            line += &format!(" --kernel {}", kernels.join(","));
+        }
+        for (flag, path) in [("kernel-image", &self.kernel_image), ("kernel-source", &self.kernel_source)] {
+            if let Some(path) = path {
+                line += &format!(" --{flag} {}", quote(path.as_os_str()));
+            }
+        }
+        if !self.kernel_args.is_empty() {
+            line += &format!(" --kernel-args {}", quote(self.kernel_args.as_ref()));
+        }
+        if self.accel != default.accel {
+            line += " --accel kvm";
+        }
+        if self.thread_mode != default.thread_mode {
+            line += " --thread-mode multi";
+        }
+        if let Some(slice) = self.slice_us {
+            line += &format!(" --slice-us {slice}");
+        }
+        if self.machine != default.machine {
+            line += " --machine stock";
+        }
+        if self.memory != default.memory {
+            line += &format!(" --memory {}", self.memory);
+        }
+        line
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct Run {
+    /// Workloads or groups; everything but the applications where none is named
+    pub workloads: Vec<String>,
+    #[arg(long, value_enum, default_value_t = Where::Guest)]
+    pub on: Where,
+    /// vCPUs, one machine for each number given
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "4")]
+    pub cpus: Vec<u32>,
+    /// NUMA nodes [default: 1, and 2 for the workloads that need them]
+    #[arg(long, value_name = "N")]
+    pub nodes: Option<u32>,
+    /// Threads [default: as many as CPUs]
+    #[arg(long, value_name = "N,…", value_delimiter = ',')]
+    pub threads: Option<Vec<u32>>,
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub repeats: u32,
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Units of work [default: each workload's own]
+    #[arg(long, value_name = "N")]
+    pub units: Option<u64>,
+    /// A workload's own option
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub settings: Vec<String>,
+    /// Kernels by name
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', default_value = "vanilla")]
+    pub kernel: Vec<String>,
+    /// Modes of kernels that have them
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub mode: Vec<String>,
+    /// Count instructions instead of shootdowns: one CPU, one boot for each repeat
+    #[arg(long)]
+    pub cost: bool,
+    /// Stop a boot that takes longer, in seconds
+    #[arg(long, value_name = "S")]
+    pub timeout: Option<u64>,
+    #[command(flatten)]
+    pub machine: MachineArgs,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+#[derive(Debug, Args)]
+pub struct Shell {
+    /// Run this one command instead of a prompt
+    #[arg(long, value_name = "TEXT")]
+    pub command: Option<String>,
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    pub cpus: u32,
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub nodes: u32,
+    #[arg(long, value_name = "NAME", default_value = "vanilla")]
+    pub kernel: String,
+    #[command(flatten)]
+    pub machine: MachineArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct Compare {
+    /// The results to compare with (before)
+    pub a: PathBuf,
+    /// The results to judge (after)
+    pub b: PathBuf,
+    /// Exit 1 if a figure rose by more than this, beyond its spread
+    #[arg(long, value_name = "PCT")]
+    pub fail_over: Option<f64>,
+    /// Compare rows of one kernel in A with those of another in B: vanilla=abis:full
+    #[arg(long = "map", value_name = "A=B")]
+    pub maps: Vec<String>,
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl Compare {
+    pub fn mappings(&self) -> Result<Vec<Mapping>> {
+        self.maps.iter().map(|text| Mapping::parse(text)).collect()
+    }
+}

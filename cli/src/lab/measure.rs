@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `lab run`, `demo` and `all`: from arguments to artefacts, from artefacts to results, from results to files.
+
+use super::read::table_options;
+use crate::args::{AccelName, MachineArgs, Output, Run, ThreadModeName, Where};
+use ceasefire_base::{exec, Error, Result};
+use ceasefire_build::kernel::{self, KernelImage};
+use ceasefire_build::machine::{self, Machine};
+use ceasefire_build::{debian, guest, Context};
+use ceasefire_results::schema::Results;
+use ceasefire_results::{report, table};
+use ceasefire_run::catalog::{edit_distance, Catalog};
+use ceasefire_run::execute::{self, Options};
+use ceasefire_run::image::Images;
+use ceasefire_run::plan::{Request, ThreadMode};
+use ceasefire_run::qemu::Accel;
+use ceasefire_run::{files, host, kvm, tour as tours};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+const MEMORY_MIB_MIN: u32 = 256;
+const MEMORY_MIB_MAX: u32 = 64 * 1024;
+
+pub fn tour(ctx: &Context, name: &str, output: &Output) -> Result<()> {
+    let requests = if name == "demo" { tours::demo() } else { tours::all() };
+    let machine_args = MachineArgs::default();
+    let command = format!("ceasefire lab {name}");
+    guest_run(ctx, &requests, &["vanilla".to_string()], &[], &machine_args, None, command, output)
+}
+
+pub fn run(ctx: &Context, args: &Run) -> Result<()> {
+    let request = Request {
+        workloads: args.workloads.clone(),
+        vcpus: if args.cost && args.cpus == [4] { vec![1] } else { args.cpus.clone() },
+        threads: args.threads.clone(),
+        nodes: args.nodes,
+        repeats: args.repeats,
+        seed: args.seed,
+        units: args.units,
+        settings: args.settings.iter().map(|text| setting(text)).collect::<Result<_>>()?,
+        cost: args.cost,
+    };
+    request.validate()?;
+    if args.units == Some(0) {
+        return Err(Error::usage("0 units of work cannot be measured").remedy("choose --units 1 or more"));
+    }
+    if args.on == Where::Host {
+        let catalog = catalog(ctx)?;
+        let binary = guest::workloads_binary(ctx)?;
+        let results =
+            host::measure(&ctx.progress, &catalog, &request, &binary, &command_line(), ctx.dry_run)?;
+        return if ctx.dry_run { Ok(()) } else { finish(results, &args.output) };
+    }
+    let limit = args.timeout.map(Duration::from_secs);
+    if limit.is_some_and(|limit| limit.is_zero()) {
+        return Err(Error::usage("a time limit of 0 s stops every boot").remedy("choose --timeout 1 or more"));
+    }
+    guest_run(ctx, &[request], &args.kernel, &args.mode, &args.machine, limit, command_line(), &args.output)
+}
+
+#[allow(clippy::too_many_arguments)] // the two callers differ in each of them
+fn guest_run(
+    ctx: &Context,
+    requests: &[Request],
+    kernel_names: &[String],
+    modes: &[String],
+    machine_args: &MachineArgs,
+    limit: Option<Duration>,
+    command: String,
+    output: &Output,
+) -> Result<()> {
+    // Everything that can be refused is refused before minutes are spent on building.
+    let memory_mib = memory(machine_args)?;
+    check_kernels(ctx, kernel_names, modes, machine_args)?;
+    check_slice(machine_args)?;
+    ensure_packages(ctx, machine_args)?;
+    let catalog = catalog(ctx)?;
+    let mut packages = BTreeSet::new();
+    let mut programs = BTreeSet::new();
+    for request in requests {
+        for boot in request.plan(&catalog)?.boots {
+            packages.extend(boot.packages);
+            programs.extend(boot.programs);
+        }
+    }
+    let machine = machine(ctx, machine_args)?;
+    let kernels = kernels(ctx, kernel_names, modes, machine_args)?;
+    let packages: Vec<String> = packages.into_iter().collect();
+    let programs: Vec<String> = programs.into_iter().collect();
+    let images = Images::prepare(ctx, &packages, &programs)?;
+    let accel = accel(ctx, machine_args, &machine, &kernels[0], &images)?;
+    let options = Options {
+        kernels,
+        machine,
+        accel,
+        memory_mib,
+        kernel_arguments: machine_args.kernel_args.clone(),
+        out: output.out.clone(),
+        limit,
+        command,
+        flags: machine_args.flags(kernel_names),
+    };
+    let mut results = execute::measure(ctx, &catalog, requests, &images, &options)?;
+    if ctx.dry_run {
+        return Ok(());
+    }
+    results.environment.workloads = Some(guest::source_hash(ctx)?);
+    finish(results, output)
+}
+
+/// Prints the table, writes the files; a failed control leaves the figures for study and no report.
+fn finish(results: Results, output: &Output) -> Result<()> {
+    let json = results.to_json()?;
+    if output.json {
+        exec::print_line(json.trim_end());
+    } else {
+        exec::print_line(table::render(&results, &table_options()).trim_end());
+    }
+    if let Err(error) = results.reportable() {
+        files::write_whole(&output.out.join("results.failed.json"), json.as_bytes())?;
+        return Err(error);
+    }
+    let (data, page) = (output.out.join("results.json"), output.out.join("report.html"));
+    files::write_whole(&data, json.as_bytes())?;
+    files::write_whole(&page, report::html(&results)?.as_bytes())?;
+    if !output.json {
+        exec::print_line(&format!("\n{}\n{}", page.display(), data.display()));
+    }
+    if let Some(failed) = results.failed.first() {
+        return Err(Error::failed(format!(
+            "{} of the rows failed; the first is {}: {}",
+            results.failed.len(),
+            failed.workload,
+            failed.reason
+        ))
+        .remedy(format!("rerun: {}", failed.rerun.as_deref().unwrap_or("ceasefire lab run"))));
+    }
+    if results.rows.is_empty() {
+        return Err(Error::skip("nothing could be measured here").remedy("see the reasons above"));
+    }
+    Ok(())
+}
+
+/// The workloads there are. Needs a C compiler, nothing else.
+pub fn catalog(ctx: &Context) -> Result<Catalog> {
+    let binary = guest::workloads_binary(ctx)?;
+    Catalog::parse(&exec::read(&exec::Command::new(binary).arg("list"))?)
+}
+
+/// All packages in one go: a build must not stop half-way to ask for one more.
+fn ensure_packages(ctx: &Context, args: &MachineArgs) -> Result<()> {
+    let mut needed = BTreeSet::new();
+    if args.kernel_image.is_none() {
+        needed.extend(kernel::packages(ctx)?);
+    }
+    if args.uses_our_machine() {
+        needed.extend(machine::packages(ctx)?);
+    }
+    let needed: Vec<&str> = needed.iter().map(String::as_str).collect();
+    debian::ensure_packages(ctx, &needed)
+}
+
+pub fn machine(ctx: &Context, args: &MachineArgs) -> Result<Machine> {
+    if args.uses_our_machine() {
+        machine::build(ctx)
+    } else {
+        machine::stock(ctx)
+    }
+}
+
+pub fn kernels(
+    ctx: &Context,
+    names: &[String],
+    modes: &[String],
+    args: &MachineArgs,
+) -> Result<Vec<KernelImage>> {
+    check_kernels(ctx, names, modes, args)?;
+    match (&args.kernel_image, &args.kernel_source) {
+        (Some(image), _) => Ok(vec![kernel::from_image(image)?]),
+        (None, Some(tree)) => names.iter().map(|name| kernel::build_from_tree(ctx, tree, name)).collect(),
+        (None, None) => names.iter().map(|name| kernel::build(ctx, name)).collect(),
+    }
+}
+
+/// One sentence for a name that is not there, with the ones that are.
+pub fn known_kernel(all: &[String], name: &str) -> Result<()> {
+    if all.iter().any(|known| known == name) {
+        return Ok(());
+    }
+    let mut nearest: Vec<&str> = all.iter().map(String::as_str).collect();
+    nearest.sort_by_key(|known| edit_distance(name, known));
+    Err(Error::usage(format!("there is no kernel named '{name}'"))
+        .remedy(format!("choose from: {}; a new one is a file in kernel/kernels/", nearest.join(", "))))
+}
+
+fn check_kernels(ctx: &Context, names: &[String], modes: &[String], args: &MachineArgs) -> Result<()> {
+    if let Some(image) = &args.kernel_image {
+        kernel::from_image(image)?;
+        return no_modes(modes, &image.display().to_string());
+    }
+    if let Some(tree) = &args.kernel_source {
+        kernel::check_tree(tree)?;
+    }
+    let specs = kernel::list(ctx)?;
+    let all: Vec<String> = specs.iter().map(|spec| spec.name.clone()).collect();
+    for name in names {
+        known_kernel(&all, name)?;
+        let spec = specs.iter().find(|spec| spec.name == *name);
+        for mode in modes {
+            if !spec.is_some_and(|spec| spec.modes.contains(mode)) {
+                return no_modes(std::slice::from_ref(mode), name);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn no_modes(modes: &[String], kernel: &str) -> Result<()> {
+    match modes.first() {
+        None => Ok(()),
+        Some(mode) => Err(Error::usage(format!("kernel {kernel} has no mode '{mode}'"))
+            .remedy("`ceasefire lab list` shows the modes of every kernel")),
+    }
+}
+
+pub fn memory(args: &MachineArgs) -> Result<u32> {
+    if (MEMORY_MIB_MIN..=MEMORY_MIB_MAX).contains(&args.memory) {
+        return Ok(args.memory);
+    }
+    Err(Error::usage(format!("a guest cannot have {} MiB of memory", args.memory))
+        .remedy(format!("choose --memory between {MEMORY_MIB_MIN} and {MEMORY_MIB_MAX}")))
+}
+
+fn check_slice(args: &MachineArgs) -> Result<()> {
+    match args.slice_us {
+        Some(slice) if !(1..=100_000).contains(&slice) => {
+            Err(Error::usage(format!("a slice of {slice} us is out of range"))
+                .remedy("choose --slice-us between 1 and 100000"))
+        }
+        Some(_) if !args.uses_our_machine() => Err(Error::usage("stock QEMU has no settable slice")
+            .remedy("leave out --slice-us, or --machine stock")),
+        _ => Ok(()),
+    }
+}
+
+pub fn accel(
+    ctx: &Context,
+    args: &MachineArgs,
+    machine: &Machine,
+    kernel: &KernelImage,
+    images: &Images,
+) -> Result<Accel> {
+    if args.accel == AccelName::Kvm {
+        if !ctx.dry_run {
+            kvm::probe(ctx, machine, kernel, images)?;
+        }
+        return Ok(Accel::Kvm);
+    }
+    let thread_mode = match args.thread_mode {
+        ThreadModeName::Single => ThreadMode::Single,
+        ThreadModeName::Multi => ThreadMode::Multi,
+    };
+    Ok(Accel::Tcg { thread_mode, slice_us: args.slice_us.or(machine.slice_us_default) })
+}
+
+fn setting(text: &str) -> Result<(String, String)> {
+    let is_word = |word: &str| !word.is_empty() && !word.contains(char::is_whitespace);
+    match text.split_once('=') {
+        Some((key, value)) if is_word(key) && is_word(value) => Ok((key.into(), value.into())),
+        _ => {
+            Err(Error::usage(format!("'{text}' is no setting"))
+                .remedy("write --set KEY=VALUE, without blanks"))
+        }
+    }
+}
+
+/// What the user typed, to stand in the results.
+fn command_line() -> String {
+    let words: Vec<String> = std::env::args_os().skip(1).map(|word| exec::quote(&word)).collect();
+    format!("ceasefire {}", words.join(" "))
+}

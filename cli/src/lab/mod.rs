@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The lab's verbs: each reads its arguments, calls the lab, prints the outcome.
+
+mod clean;
+mod measure;
+mod read;
+mod shell;
+
+use crate::args::{Lab, Verb};
+use ceasefire_base::{exec::print_line, Error, Progress, Result, Verbosity};
+use ceasefire_build::{kernel, machine, Context};
+use ceasefire_run::doctor;
+use std::io::IsTerminal;
+
+pub fn run(lab: Lab) -> Result<()> {
+    let progress = Progress::new(if lab.quiet { Verbosity::Quiet } else { Verbosity::Normal });
+    // Reading a file needs neither cache nor checkout.
+    match lab.verb {
+        Verb::Compare(args) => return read::compare(&args),
+        Verb::Report { results, output } => return read::report(&results, &output),
+        Verb::Parse { log, json } => return read::parse(&log, json),
+        _ => {}
+    }
+    let mut ctx = Context::open(progress)?;
+    ctx.dry_run = lab.dry_run;
+    ctx.may_install &= !lab.no_install;
+    if let Some(jobs) = lab.jobs {
+        if jobs == 0 || jobs > 1024 {
+            return Err(Error::usage(format!("{jobs} compiler jobs cannot be run"))
+                .remedy("choose --jobs between 1 and 1024"));
+        }
+        ctx.jobs = jobs;
+    }
+    match lab.verb {
+        Verb::Demo(output) => measure::tour(&ctx, "demo", &output),
+        Verb::All(output) => measure::tour(&ctx, "all", &output),
+        Verb::Run(run) => measure::run(&ctx, &run),
+        Verb::List { json } => list(&ctx, json),
+        Verb::Shell(args) => shell::run(&ctx, &args),
+        Verb::Build { kernels } => build(&ctx, &kernels),
+        Verb::Doctor { json } => examine(&ctx, json),
+        Verb::Clean { older_than } => clean::run(&ctx, older_than.as_deref()),
+        Verb::Compare(_) | Verb::Report { .. } | Verb::Parse { .. } => Ok(()),
+    }
+}
+
+fn build(ctx: &Context, names: &[String]) -> Result<()> {
+    let specs = kernel::list(ctx)?;
+    let all: Vec<String> = specs.iter().map(|spec| spec.name.clone()).collect();
+    for name in names {
+        measure::known_kernel(&all, name)?;
+    }
+    let machine = machine::build(ctx)?;
+    print_line(&format!("QEMU {}: {}", machine.version, machine.qemu.display()));
+    for name in if names.is_empty() { &all } else { names } {
+        let image = kernel::build(ctx, name)?;
+        print_line(&format!("kernel {}: {}", image.name, image.bzimage.display()));
+    }
+    Ok(())
+}
+
+fn list(ctx: &Context, json: bool) -> Result<()> {
+    let catalog = measure::catalog(ctx)?;
+    let kernels = kernel::list(ctx)?;
+    if json {
+        let kernels: Vec<serde_json::Value> = kernels
+            .iter()
+            .map(|spec| serde_json::json!({"name": spec.name, "about": spec.about, "modes": spec.modes}))
+            .collect();
+        let value = serde_json::json!({
+            "schema": "ceasefire.list/1", "workloads": catalog.workloads, "kernels": kernels
+        });
+        print_line(&value.to_string());
+        return Ok(());
+    }
+    let width = terminal_width();
+    let name_width = catalog.workloads.iter().map(|w| w.name.len()).max().unwrap_or(0);
+    for group in catalog.groups() {
+        print_line(&format!("{group}:"));
+        for workload in catalog.workloads.iter().filter(|w| w.group == group) {
+            let text = format!("{} (per {})", workload.about, workload.unit);
+            print_wrapped(&workload.name, name_width, &text, width);
+        }
+    }
+    print_line("kernels:");
+    for spec in &kernels {
+        let modes = if spec.modes.is_empty() {
+            String::new()
+        } else {
+            format!(" (modes: {})", spec.modes.join(", "))
+        };
+        print_wrapped(&spec.name, name_width, &format!("{}{modes}", spec.about), width);
+    }
+    Ok(())
+}
+
+/// Name and text side by side, or on a narrow terminal one below the other.
+fn print_wrapped(name: &str, name_width: usize, text: &str, width: usize) {
+    let is_narrow = width < name_width + 34;
+    let indent = if is_narrow { 6 } else { name_width + 4 };
+    if is_narrow {
+        print_line(&format!("  {name}"));
+    }
+    let mut line = if is_narrow { " ".repeat(indent) } else { format!("  {name:name_width$}  ") };
+    let mut used = indent;
+    for word in text.split_whitespace() {
+        let length = word.chars().count();
+        if used > indent && used + 1 + length > width {
+            print_line(line.trim_end());
+            line = " ".repeat(indent);
+            used = indent;
+        }
+        if used > indent {
+            line.push(' ');
+            used += 1;
+        }
+        line.push_str(word);
+        used += length;
+    }
+    print_line(line.trim_end());
+}
+
+fn examine(ctx: &Context, json: bool) -> Result<()> {
+    let checks = doctor::examine(ctx)?;
+    if json {
+        let value = serde_json::json!({"schema": "ceasefire.doctor/1", "checks": checks});
+        print_line(&value.to_string());
+    } else {
+        print_line(doctor::table(&checks).trim_end());
+    }
+    let missing: Vec<&str> =
+        checks.iter().filter(|c| !c.ok && !c.optional).map(|c| c.name.as_str()).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(Error::skip(format!("not ready: {}", missing.join(", "))).remedy("see the remedies above"))
+}
+
+/// Columns of standard output; a pipe gets 120.
+fn terminal_width() -> usize {
+    if let Some(columns) = std::env::var("COLUMNS").ok().and_then(|text| text.parse::<usize>().ok()) {
+        return columns.max(20);
+    }
+    if std::io::stdout().is_terminal() {
+        return ceasefire_base::progress::terminal_width();
+    }
+    120
+}

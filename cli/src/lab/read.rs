@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Verbs that only read files: compare, report, parse.
+
+use super::terminal_width;
+use crate::args;
+use ceasefire_base::{disk, exec::print_line, Error, Result};
+use ceasefire_results::{compare as comparison, protocol, report as page, schema::Results, table};
+use ceasefire_run::files;
+use std::fs::{self, File};
+use std::io::IsTerminal;
+use std::path::Path;
+
+pub fn table_options() -> table::Options {
+    table::Options { width: terminal_width(), colour: table::use_colour(std::io::stdout().is_terminal()) }
+}
+
+fn results(path: &Path) -> Result<Results> {
+    let bytes = fs::read(path).map_err(|error| cannot_read(path, &error))?;
+    Results::from_json(&bytes, &path.display().to_string())
+}
+
+fn cannot_read(path: &Path, error: &std::io::Error) -> Error {
+    let error = disk::error("read", path, error);
+    match error.remedy {
+        Some(_) => error,
+        None => error.remedy("check the path; `ceasefire lab run` writes out/results.json"),
+    }
+}
+
+pub fn compare(args: &args::Compare) -> Result<()> {
+    if args.fail_over.is_some_and(|percent| !percent.is_finite() || percent < 0.0) {
+        return Err(
+            Error::usage("--fail-over takes a percentage of 0 or more").remedy("for example --fail-over 5")
+        );
+    }
+    let (before, after) = (results(&args.a)?, results(&args.b)?);
+    let comparison = comparison::compare(&before, &after, &args.mappings()?)?;
+    if args.json {
+        print_line(&comparison.to_json()?);
+    } else {
+        print_line(comparison.table(&table_options()).trim_end());
+    }
+    let Some(percent) = args.fail_over else { return Ok(()) };
+    let worse = comparison.over(percent);
+    match worse.first() {
+        None => Ok(()),
+        Some(worst) => Err(Error::failed(format!(
+            "{} rose by more than {percent} %: {}",
+            count(worse.len()),
+            worst.sentence()
+        ))
+        .remedy("look at the rows above; a higher --fail-over allows more")),
+    }
+}
+
+fn count(figures: usize) -> String {
+    if figures == 1 {
+        "one figure".into()
+    } else {
+        format!("{figures} figures")
+    }
+}
+
+pub fn report(path: &Path, output: &Path) -> Result<()> {
+    let html = page::html(&results(path)?)?;
+    files::write_whole(output, html.as_bytes())?;
+    print_line(&output.display().to_string());
+    Ok(())
+}
+
+/// A saved guest log: what it holds and how that boot ended. Exit 1 if it did not end well.
+pub fn parse(path: &Path, json: bool) -> Result<()> {
+    let file = File::open(path).map_err(|error| cannot_read(path, &error))?;
+    let log = protocol::read_log(file).map_err(|error| cannot_read(path, &error))?;
+    if json {
+        print_line(&log.to_json()?);
+    } else {
+        print_line(log.summary().trim_end());
+    }
+    log.usable()?;
+    match log.fails.first() {
+        Some(fail) => Err(Error::failed(format!("{} failed in the guest: {}", fail.workload, fail.reason))
+            .remedy("run it alone with `ceasefire lab run`")),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `lab shell`.
+
+use super::measure;
+use crate::args::Shell;
+use ceasefire_base::{Error, Result};
+use ceasefire_build::Context;
+use ceasefire_run::image::Images;
+use ceasefire_run::plan::{Boot, Request};
+use ceasefire_run::shell;
+use std::io::IsTerminal;
+
+pub fn run(ctx: &Context, args: &Shell) -> Result<()> {
+    let shape = Request { vcpus: vec![args.cpus], nodes: Some(args.nodes), ..Request::default() };
+    shape.validate()?;
+    if args.command.is_none() && !std::io::stdin().is_terminal() {
+        return Err(
+            Error::usage("a prompt needs a terminal").remedy("use --command TEXT, or run it in a terminal")
+        );
+    }
+    let names = [args.kernel.clone()];
+    let machine = measure::machine(ctx, &args.machine)?;
+    let kernels = measure::kernels(ctx, &names, &[], &args.machine)?;
+    let images = Images::prepare(ctx, &[], &[])?;
+    let accel = measure::accel(ctx, &args.machine, &machine, &kernels[0], &images)?;
+    shell::run(
+        ctx,
+        &shell::Shell {
+            machine: &machine,
+            kernel: &kernels[0],
+            accel,
+            memory_mib: measure::memory(&args.machine)?,
+            kernel_arguments: &args.machine.kernel_args,
+            boot: Boot::new(args.cpus, args.nodes),
+            command: args.command.as_deref(),
+        },
+        &images,
+    )
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Does the guest boot, in every shape we use?
+
+mod common;
+use common::{ceasefire, lab_run, median, refused, row, run, skip, succeed, Scratch};
+use std::time::Instant;
+
+fn boots(args: &[&str]) -> serde_json::Value {
+    let out = Scratch::new("boot");
+    let mut all = vec!["zero", "--repeats", "1"];
+    all.extend(args);
+    let results = lab_run(&out, &all);
+    assert_eq!(results["failed"].as_array().map(Vec::len), Some(0), "{results}");
+    results
+}
+
+#[test]
+fn round_robin_from_1_to_16_vcpus() {
+    for cpus in ["1", "2", "8", "16"] {
+        let results = boots(&["--cpus", cpus]);
+        assert_eq!(results["environment"]["qemu"]["thread_mode"], "single");
+        assert_eq!(results["environment"]["qemu"]["slice_us"], 1000);
+    }
+}
+
+#[test]
+fn two_vcpus_on_two_host_threads() {
+    let results = boots(&["--cpus", "2", "--thread-mode", "multi"]);
+    assert_eq!(results["environment"]["qemu"]["thread_mode"], "multi");
+}
+
+#[test]
+fn sixteen_vcpus_in_four_nodes() {
+    let results = boots(&["--cpus", "16", "--nodes", "4"]);
+    assert_eq!(row(&results, "zero", 16)["nodes"], 4);
+}
+
+#[test]
+fn one_command_in_the_guest() {
+    let said = succeed(&mut ceasefire(&["lab", "shell", "--cpus", "2", "--command", "cat /proc/cpuinfo"]));
+    assert_eq!(said.stdout.matches("processor\t").count(), 2, "{}", said.stdout);
+    refused(&mut ceasefire(&["lab", "shell", "--command", "cat /no/such/file"]), 1, "");
+}
+
+/// Every micro row is there, none is empty, and the rows that must shoot down do.
+#[test]
+fn the_micro_set_runs_whole() {
+    let out = Scratch::new("micro");
+    let begun = Instant::now();
+    let results = lab_run(&out, &["control", "micro", "article", "--cpus", "4", "--repeats", "3"]);
+    println!("the micro set at 4 vCPUs: {} s", begun.elapsed().as_secs());
+    assert_eq!(results["failed"].as_array().map(Vec::len), Some(0), "{}", results["failed"]);
+    assert_eq!(results["skipped"].as_array().map(Vec::len), Some(0), "{}", results["skipped"]);
+    for row in results["rows"].as_array().expect("rows") {
+        assert_eq!(row["repeats"], 3, "{row}");
+        assert!(row["units"].as_f64().is_some_and(|units| units > 0.0), "{row}");
+    }
+    // One page a shootdown, to all the others: the theory of each is at the head of its source.
+    for workload in ["cow-mt-seq", "cow-mt-rand", "msync-mt", "madvise-scaling"] {
+        let sent = median(row(&results, workload, 4), "sent_per_unit");
+        assert!((0.9..=1.1).contains(&sent), "{workload} sends {sent} per unit");
+    }
+    assert!(out.0.join("report.html").exists());
+}
+
+#[test]
+fn a_kernel_image_is_taken_as_it_is() {
+    let said = succeed(&mut ceasefire(&["lab", "build", "vanilla"]));
+    let line = said.stdout.lines().find(|l| l.starts_with("kernel vanilla: ")).expect("the image's path");
+    let image = line.trim_start_matches("kernel vanilla: ").to_string();
+    let results = boots(&["--cpus", "2", "--kernel-image", &image]);
+    assert_eq!(results["environment"]["kernels"][0]["base"], serde_json::Value::Null);
+}
+
+#[test]
+fn stock_qemu_runs_the_same_kernel() {
+    let out = Scratch::new("stock");
+    let out_dir = out.0.to_string_lossy().into_owned();
+    let said =
+        run(&mut ceasefire(&["lab", "run", "zero", "--cpus", "2", "--machine", "stock", "--out", &out_dir]));
+    match said.code {
+        0 => {}
+        4 => skip("stock QEMU", "qemu-system-x86_64 is not installed"),
+        code => panic!("exit {code}: {}", said.stderr),
+    }
+}
+
+#[test]
+fn kvm_boots_or_is_refused_in_one_sentence() {
+    let out = Scratch::new("kvm");
+    let out_dir = out.0.to_string_lossy().into_owned();
+    let args = ["lab", "run", "zero", "--cpus", "1", "--accel", "kvm", "--out", &out_dir];
+    if run(&mut ceasefire(&args)).code == 0 {
+        return;
+    }
+    refused(&mut ceasefire(&args), 4, "");
+    skip("kvm", "this machine's KVM cannot boot a guest");
+}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Is bad input met with one sentence, a remedy and the right exit code? Needs neither QEMU nor root.
+
+mod common;
+use common::{ceasefire, refused, run, succeed, Scratch};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+fn lab(args: &[&str]) -> std::process::Command {
+    let mut all = vec!["lab"];
+    all.extend(args);
+    ceasefire(&all)
+}
+
+#[test]
+fn wrong_words_are_usage_errors() {
+    for (args, fragment) in [
+        (vec!["run", "no-such-workload"], "no-such-workload"),
+        (vec!["run", "exactly_n"], "exactly_n"),
+        (vec!["run", "--frobnicate"], "--frobnicate"),
+        (vec!["run", "zero", "--kernel", "no-such-kernel"], "no-such-kernel"),
+        (vec!["run", "zero", "--mode", "idle"], "idle"),
+        (vec!["run", "zero", "--cpus", "many"], "many"),
+        (vec!["run", "zero", "--accel", "magic"], "magic"),
+        (vec!["run", "zero", "--set", "novalue"], "novalue"),
+        (vec!["run", "zero", "--set", "a=b c"], "a=b c"),
+        (vec!["build", "no-such-kernel"], "no-such-kernel"),
+        (vec!["clean", "--older-than", "banana"], "banana"),
+        (vec!["fly"], "fly"),
+    ] {
+        refused(&mut lab(&args), 2, fragment);
+    }
+}
+
+#[test]
+fn a_near_miss_is_told_the_nearest_name() {
+    let said = refused(&mut lab(&["run", "exactlyn"]), 2, "exactlyn");
+    assert!(said.stderr.contains("exactly-n"), "{}", said.stderr);
+    let said = refused(&mut lab(&["run", "zero", "--kernel", "vanila"]), 2, "vanila");
+    assert!(said.stderr.contains("vanilla"), "{}", said.stderr);
+}
+
+#[test]
+fn numbers_out_of_range_are_usage_errors() {
+    for (args, fragment) in [
+        (vec!["--cpus", "0"], "0 CPUs"),
+        (vec!["--cpus", "5000"], "5000 CPUs"),
+        (vec!["--cpus", "4", "--nodes", "8"], "8 NUMA nodes"),
+        (vec!["--cpus", "4", "--nodes", "0"], "0 NUMA nodes"),
+        (vec!["--cpus", "2", "--threads", "3"], "3 threads"),
+        (vec!["--cpus", "2", "--threads", "0"], "0 threads"),
+        (vec!["--repeats", "0"], "0 repeats"),
+        (vec!["--units", "0"], "0 units"),
+        (vec!["--memory", "1"], "1 MiB"),
+        (vec!["--slice-us", "0"], "slice of 0"),
+        (vec!["--slice-us", "100", "--machine", "stock"], "slice"),
+        (vec!["--timeout", "0"], "0 s"),
+        (vec!["--cost", "--cpus", "2"], "one CPU"),
+        (vec!["--on", "host", "--cost", "--cpus", "1"], "emulator"),
+        (vec!["--jobs", "0"], "0 compiler jobs"),
+    ] {
+        let mut all = vec!["run", "zero"];
+        all.extend(args);
+        refused(&mut lab(&all), 2, fragment);
+    }
+}
+
+#[test]
+fn more_cpus_than_this_machine_has_are_refused_on_the_host() {
+    let cores = std::thread::available_parallelism().expect("known").get();
+    let cpus = (cores + 1).to_string();
+    if cores < 64 {
+        refused(&mut lab(&["run", "zero", "--on", "host", "--cpus", &cpus]), 2, "this machine has");
+    }
+}
+
+#[test]
+fn files_that_are_not_what_they_should_be() {
+    let scratch = Scratch::new("cli");
+    let path = |name: &str, content: &[u8]| scratch.file(name, content).to_string_lossy().into_owned();
+    let text = path("text", b"not a kernel");
+    let empty = path("empty", b"");
+    let half = path("half.json", br#"{"schema": "ceasefire.results/1", "environ"#);
+    let newer = path("newer.json", br#"{"schema": "ceasefire.results/99", "rows": []}"#);
+    let other = path("other.json", br#"{"schema": "something.else/1"}"#);
+    let array = path("array.json", b"[]");
+    let binary = path("binary", &[0xff; 4096]);
+    let missing = scratch.0.join("missing").to_string_lossy().into_owned();
+    let dir = scratch.0.to_string_lossy().into_owned();
+
+    for (code, args, fragment) in [
+        (2, vec!["run", "zero", "--kernel-image", &text], "text"),
+        (2, vec!["run", "zero", "--kernel-image", &empty], "empty"),
+        (2, vec!["run", "zero", "--kernel-image", &missing], "missing"),
+        (2, vec!["run", "zero", "--kernel-source", &missing], "missing"),
+        (2, vec!["run", "zero", "--kernel-source", &dir], "kernel"),
+    ] {
+        refused(&mut lab(&args), code, fragment);
+    }
+    for file in [&half, &newer, &other, &array, &binary, &empty, &missing, &dir] {
+        let report = scratch.0.join("report.html").to_string_lossy().into_owned();
+        let name = file.rsplit('/').next().expect("a name");
+        for args in [vec!["compare", file, file], vec!["report", file, "--output", &report]] {
+            let said = run(&mut lab(&args));
+            assert!([1, 2].contains(&said.code), "{args:?}: {}", said.stderr);
+            assert!(said.stderr.contains(name), "{args:?} does not name the file: {}", said.stderr);
+            assert!(said.stderr.contains("remedy: "), "{args:?}: {}", said.stderr);
+        }
+        assert!(!scratch.0.join("report.html").exists(), "half a report was written");
+    }
+    for file in [&binary, &empty, &missing, &dir] {
+        let said = run(&mut lab(&["parse", file]));
+        assert!([1, 2].contains(&said.code), "{file}: {}", said.stderr);
+        assert!(said.stderr.contains("error: ") && said.stderr.contains("remedy: "), "{}", said.stderr);
+    }
+}
+
+#[test]
+fn a_missing_compiler_is_named() {
+    let cache = Scratch::new("nocc");
+    refused(
+        lab(&["list"]).env("CEASEFIRE_CACHE", &cache.0).env("CC", "no-such-compiler"),
+        4,
+        "no-such-compiler",
+    );
+}
+
+#[test]
+fn a_missing_package_prints_the_command_instead() {
+    let cache = Scratch::new("nopkg");
+    // A dpkg-query that knows no package stands for a machine where nothing is installed.
+    let bin = cache.0.join("bin");
+    fs::create_dir(&bin).expect("made");
+    let fake = bin.join("dpkg-query");
+    fs::write(&fake, "#!/bin/sh\nexit 1\n").expect("written");
+    fs::set_permissions(&fake, fs::Permissions::from_mode(0o755)).expect("executable");
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").expect("PATH"));
+    let said = refused(
+        lab(&["run", "zero", "--no-install"]).env("PATH", path).env("CEASEFIRE_CACHE", &cache.0),
+        4,
+        "flex",
+    );
+    assert!(said.stderr.contains("apt-get install"), "{}", said.stderr);
+}
+
+#[test]
+fn an_output_directory_that_cannot_be_written_is_named() {
+    let scratch = Scratch::new("out");
+    let file = scratch.file("taken", b"kept");
+    let out = file.to_string_lossy().into_owned();
+    let args = ["run", "zero", "--on", "host", "--cpus", "1", "--repeats", "1", "--out", &out];
+    refused(&mut lab(&args), 1, "taken");
+    assert_eq!(fs::read(&file).expect("there"), b"kept");
+}
+
+#[test]
+fn outside_a_checkout_one_sentence_says_so() {
+    let scratch = Scratch::new("nowhere");
+    refused(lab(&["list"]).current_dir(&scratch.0).env_remove("CEASEFIRE_ROOT"), 2, "checkout");
+}
+
+#[test]
+fn help_and_version_are_no_errors() {
+    for args in [vec!["--help"], vec!["--version"], vec!["lab", "--help"], vec!["lab", "run", "--help"]] {
+        let said = succeed(&mut ceasefire(&args));
+        assert!(!said.stdout.is_empty() && said.stderr.is_empty());
+    }
+    assert_eq!(run(&mut ceasefire(&[])).code, 2);
+}
+
+#[test]
+fn lists_fit_a_narrow_terminal_and_have_a_json_form() {
+    let said = succeed(lab(&["list"]).env("COLUMNS", "40"));
+    for line in said.stdout.lines() {
+        assert!(line.chars().count() <= 40, "'{line}' is wider than 40 columns");
+    }
+    let said = succeed(&mut lab(&["list", "--json"]));
+    let value: serde_json::Value = serde_json::from_str(&said.stdout).expect("JSON");
+    assert_eq!(value["schema"], "ceasefire.list/1");
+    let names: Vec<&str> = value["workloads"]
+        .as_array()
+        .expect("workloads")
+        .iter()
+        .filter_map(|workload| workload["name"].as_str())
+        .collect();
+    for name in
+        ["zero", "exactly-n", "madvise-scaling", "migrate", "cow-mt-seq", "mmap-read", "msync-mt", "apache"]
+    {
+        assert!(names.contains(&name), "{name} is not listed: {names:?}");
+    }
+}
+
+#[test]
+fn a_closed_pipe_is_no_crash() {
+    let script = format!("{} lab list | head -n 1", common::BINARY);
+    let output = std::process::Command::new("sh")
+        .args(["-c", &script])
+        .current_dir(common::root())
+        .output()
+        .expect("sh runs");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(!stderr.contains("panicked"), "{stderr}");
+}
+
+#[test]
+fn dry_run_prints_commands_and_starts_nothing() {
+    let out = Scratch::new("dry");
+    let dir = out.0.join("out");
+    let said =
+        succeed(&mut lab(&["run", "exactly-n", "--cpus", "8", "--dry-run", "--out", &dir.to_string_lossy()]));
+    assert!(said.stdout.contains("-smp 8"), "{}", said.stdout);
+    assert!(said.stdout.contains("run exactly-n threads=8"), "{}", said.stdout);
+    assert!(!dir.exists(), "a dry run wrote something");
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Compiles static C programs for the guest with the machine's own compiler.
+
+use std::path::{Path, PathBuf};
+
+use ceasefire_base::exec::{self, Command, Options};
+use ceasefire_base::{disk, Error, Kind, Result};
+
+use crate::Context;
+
+const FLAGS: [&str; 7] = ["-static", "-O2", "-g0", "-Wall", "-Wextra", "-Werror", "-pthread"];
+/// Words of the linkers (GNU, LLVM, mold) for a libc.a that is not there.
+const NO_LIBRARY: [&str; 3] = ["cannot find -l", "unable to find library", "library not found"];
+
+/// `$CC`, which may carry arguments, or `cc`.
+pub struct Compiler {
+    words: Vec<String>,
+    /// The first line of `--version`.
+    pub version: String,
+}
+
+impl Compiler {
+    pub fn find() -> Result<Compiler> {
+        let variable = std::env::var("CC").unwrap_or_default();
+        let mut words: Vec<String> = variable.split_whitespace().map(str::to_string).collect();
+        if words.is_empty() {
+            words.push("cc".to_string());
+        }
+        let command = Command::new(&words[0]).args(&words[1..]).arg("--version");
+        let said = exec::read(&command).map_err(|error| match error.kind {
+            Kind::Skip => missing(&format!("the C compiler {} is not installed", words[0]), "gcc"),
+            _ => error,
+        })?;
+        let version = said.lines().next().unwrap_or_default().to_string();
+        Ok(Compiler { words, version })
+    }
+
+    /// Everything that changes what the compiler makes of the same sources.
+    pub fn identity(&self) -> String {
+        format!("{} {} {}", self.words.join(" "), self.version, FLAGS.join(" "))
+    }
+
+    /// Compiles and links all C files of a directory into one program.
+    pub fn link(&self, context: &Context, sources: &Path, output: &Path, log: &Path) -> Result<()> {
+        let command = Command::new(&self.words[0])
+            .args(&self.words[1..])
+            .args(FLAGS)
+            .arg("-o")
+            .arg(output)
+            .args(c_files(sources)?);
+        let options =
+            Options { dry_run: context.dry_run, log: Some(log.to_path_buf()), ..Options::default() };
+        exec::run(&command, options).map(drop).map_err(explain)
+    }
+}
+
+fn explain(error: Error) -> Error {
+    if NO_LIBRARY.iter().any(|words| error.message.contains(words)) {
+        return missing("the static C library is not installed", "libc6-dev");
+    }
+    error
+}
+
+fn missing(what: &str, package: &str) -> Error {
+    Error::skip(what).remedy(format!("install Debian's package {package}: apt-get install {package}"))
+}
+
+/// Sorted, so that the same sources give the same program.
+fn c_files(directory: &Path) -> Result<Vec<PathBuf>> {
+    let unreadable = |error: std::io::Error| disk::error("list", directory, &error);
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(directory).map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        if path.extension().is_some_and(|extension| extension == "c") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_static_library_names_its_package() {
+        let message = "cc failed (exit status 1): /usr/bin/ld: cannot find -lc: No such file or directory";
+        let error = explain(Error::failed(message));
+        assert_eq!(error.kind, Kind::Skip);
+        assert!(error.remedy.is_some_and(|remedy| remedy.ends_with("apt-get install libc6-dev")));
+        let other = explain(Error::failed("cc failed (exit status 1): a.c:1:1: error: expected ';'"));
+        assert_eq!(other.kind, Kind::Failed);
+    }
+
+    #[test]
+    fn only_c_files_are_compiled_in_the_order_of_their_names() {
+        let directory = std::env::temp_dir().join(format!("ceasefire-c-files-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).expect("a directory");
+        for name in ["b.c", "a.c", "a.h", "a.c.orig", "README"] {
+            std::fs::write(directory.join(name), "").expect("a file");
+        }
+        let files = c_files(&directory).expect("a list");
+        std::fs::remove_dir_all(&directory).expect("removed");
+        assert_eq!(files, [directory.join("a.c"), directory.join("b.c")]);
+    }
+}

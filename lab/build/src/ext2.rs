@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! An empty ext2 file system for the guest's RAM disk, made on the host because the guest has no mke2fs.
+
+use std::path::{Path, PathBuf};
+
+use ceasefire_base::exec::{self, Command};
+use ceasefire_base::{disk, Result};
+
+use crate::Context;
+
+const IMAGE_BYTES: u64 = 64 << 20;
+const BLOCK_BYTES: usize = 4096;
+/// Any fixed value will do: a random one would make each image another.
+const UUID: &str = "00000000-0000-4000-8000-00000000cea5";
+
+/// mke2fs lies outside of an ordinary user's PATH.
+fn program() -> Result<PathBuf> {
+    let places = ["/usr/sbin/mke2fs", "/sbin/mke2fs"].map(PathBuf::from);
+    exec::find_program("mke2fs")
+        .or_else(|| places.into_iter().find(|path| path.is_file()))
+        .ok_or_else(|| exec::missing_program("mke2fs"))
+}
+
+/// The version of mke2fs, since it decides the layout.
+pub fn version() -> Result<String> {
+    let said = exec::capture(&Command::new(program()?).arg("-V"), None)?;
+    Ok(said.stderr.lines().next().unwrap_or_default().to_string())
+}
+
+/// The image's blocks that are not all zero, each after its offset as a little-endian u64.
+pub fn blocks(context: &Context, directory: &Path) -> Result<Vec<u8>> {
+    let image = directory.join("ext2.image");
+    // Neither the machine's mke2fs.conf nor the clock may change the result.
+    let command = Command::new(program()?)
+        .args(["-q", "-F", "-t", "ext2", "-b", "4096", "-I", "256", "-m", "0", "-U", UUID])
+        .args(["-E", &format!("hash_seed={UUID},root_owner=0:0"), "-O", "^resize_inode"])
+        .arg(&image)
+        .arg(format!("{}k", IMAGE_BYTES >> 10))
+        .env("MKE2FS_CONFIG", "/dev/null")
+        .env("E2FSPROGS_FAKE_TIME", "1");
+    if context.dry_run {
+        exec::print_line(&command.to_shell());
+        return Ok(Vec::new());
+    }
+    exec::read(&command)?;
+    let content = std::fs::read(&image).map_err(|error| disk::error("read", &image, &error))?;
+    std::fs::remove_file(&image).map_err(|error| disk::error("remove", &image, &error))?;
+    Ok(not_zero(&content))
+}
+
+fn not_zero(image: &[u8]) -> Vec<u8> {
+    let mut blocks = Vec::new();
+    for (index, block) in image.chunks_exact(BLOCK_BYTES).enumerate() {
+        if block.iter().any(|&byte| byte != 0) {
+            blocks.extend_from_slice(&((index * BLOCK_BYTES) as u64).to_le_bytes());
+            blocks.extend_from_slice(block);
+        }
+    }
+    blocks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_of_zeros_are_left_out() {
+        let mut image = vec![0; 4 * BLOCK_BYTES];
+        image[BLOCK_BYTES] = 7;
+        image[4 * BLOCK_BYTES - 1] = 9;
+        let blocks = not_zero(&image);
+        assert_eq!(blocks.len(), 2 * (8 + BLOCK_BYTES));
+        assert_eq!(blocks[..9], [0, 16, 0, 0, 0, 0, 0, 0, 7]);
+        let second = 8 + BLOCK_BYTES;
+        assert_eq!(blocks[second..second + 8], (3 * BLOCK_BYTES as u64).to_le_bytes());
+        assert_eq!(blocks.last(), Some(&9));
+    }
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Kernel configuration: what the fragments ask for, and whether the kernel's own answer has it.
+
+use std::collections::BTreeMap;
+
+/// Symbol (without CONFIG_) → (value, fragment that asks for it last).
+pub type Wishes = BTreeMap<String, (String, String)>;
+
+/// Adds what a fragment asks for; later fragments win.
+pub fn add_fragment(wishes: &mut Wishes, name: &str, text: &str) {
+    for (symbol, value) in settings(text) {
+        wishes.insert(symbol, (value, name.to_string()));
+    }
+}
+
+/// "CONFIG_X=v" and "# CONFIG_X is not set".
+fn settings(text: &str) -> impl Iterator<Item = (String, String)> + '_ {
+    text.lines().filter_map(|line| {
+        let line = line.trim();
+        if let Some(off) = line.strip_prefix("# CONFIG_").and_then(|rest| rest.strip_suffix(" is not set")) {
+            return Some((off.to_string(), "n".to_string()));
+        }
+        let (symbol, value) = line.strip_prefix("CONFIG_")?.split_once('=')?;
+        Some((symbol.to_string(), value.trim().to_string()))
+    })
+}
+
+/// One wish the kernel did not grant.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Refusal {
+    pub symbol: String,
+    pub wanted: String,
+    pub got: String,
+    pub fragment: String,
+}
+
+/// The wishes that the final .config does not have.
+pub fn refusals(wishes: &Wishes, config: &str) -> Vec<Refusal> {
+    let have: BTreeMap<String, String> = settings(config).collect();
+    let mut refused = Vec::new();
+    for (symbol, (wanted, fragment)) in wishes {
+        let got = have.get(symbol).map_or("n", String::as_str);
+        if got != wanted {
+            refused.push(Refusal {
+                symbol: symbol.clone(),
+                wanted: wanted.clone(),
+                got: got.to_string(),
+                fragment: fragment.clone(),
+            });
+        }
+    }
+    refused
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_did_not_stick_is_named_with_its_fragment() {
+        let mut wishes = Wishes::new();
+        add_fragment(
+            &mut wishes,
+            "boot",
+            "# why\nCONFIG_SMP=y\nCONFIG_NR_CPUS=64\nCONFIG_KVM=y\nCONFIG_GONE=n\n",
+        );
+        add_fragment(&mut wishes, "mm", "# CONFIG_KVM is not set\nCONFIG_ZRAM=y\nCONFIG_NAME=\"a b\"\n");
+        let config = "CONFIG_SMP=y\nCONFIG_NR_CPUS=8\n# CONFIG_KVM is not set\nCONFIG_NAME=\"a b\"\n";
+        let refused = refusals(&wishes, config);
+        let short: Vec<(&str, &str, &str, &str)> = refused
+            .iter()
+            .map(|r| (r.symbol.as_str(), r.wanted.as_str(), r.got.as_str(), r.fragment.as_str()))
+            .collect();
+        assert_eq!(short, [("NR_CPUS", "64", "8", "boot"), ("ZRAM", "y", "n", "mm")]);
+    }
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Builds what a measurement needs and keeps it: kernels, the emulator, the guest, the applications.
+pub mod apps;
+pub mod cache;
+mod compiler;
+pub mod context;
+pub mod cpio;
+pub mod debian;
+pub mod elf;
+mod ext2;
+pub mod guest;
+pub mod hash;
+mod kconfig;
+pub mod kernel;
+mod lock;
+pub mod machine;
+pub mod recipe;
+
+pub use context::Context;

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The emulated computer: QEMU from Debian's source with machine/'s changes, or the machine's own QEMU.
+
+use crate::cache::{Entry, Facts, Key};
+use crate::debian::apt::PackageKind;
+use crate::recipe::{self, step_options, Base, Changes, Source};
+use crate::{hash, Context};
+use ceasefire_base::exec::{self, Command, Options};
+use ceasefire_base::{disk, Error, Result};
+use serde::Deserialize;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const PACKAGES: [&str; 6] = ["gcc", "binutils", "make", "patch", "xz-utils", "dpkg-dev"];
+/// Source and objects of one target.
+const BUILD_MIB: u64 = 1500;
+const STOCK: &str = "qemu-system-x86_64";
+const BINARY: &str = "qemu-system-x86_64";
+const FIRMWARE: &str = "firmware";
+
+/// machine/machine.toml
+#[derive(Debug, Clone, Deserialize)]
+struct MachineSpec {
+    configure: Vec<String>,
+    targets: Vec<String>,
+    /// The result, below the source.
+    binary: String,
+    /// Files copied beside the binary.
+    #[serde(default)]
+    firmware: Vec<PathBuf>,
+    #[serde(default)]
+    packages_build: Vec<String>,
+    #[serde(default)]
+    packages_firmware: Vec<String>,
+    #[serde(default)]
+    series: Vec<String>,
+    /// Round-robin slice our patch lets the command line choose; None without the patch.
+    #[serde(default)]
+    slice_us: Option<u32>,
+}
+
+#[derive(Debug, Clone)]
+pub struct Machine {
+    pub qemu: PathBuf,
+    /// "7.2.18"
+    pub version: String,
+    /// Debian's version of the source; None for the stock QEMU, like the next two.
+    pub source_version: Option<String>,
+    /// The patches were tried with exactly this source before.
+    pub source_checked: Option<bool>,
+    pub series_hash: Option<String>,
+    /// Directories for -L; empty: QEMU knows its own.
+    pub firmware: Vec<PathBuf>,
+    /// Set: this QEMU has the lab's option for the round-robin slice.
+    pub slice_us_default: Option<u32>,
+}
+
+/// The Debian packages that building it needs.
+pub fn packages(context: &Context) -> Result<Vec<String>> {
+    Ok(packages_of(&recipe::read_toml(&context.root.join("machine/machine.toml"))?))
+}
+
+fn packages_of(spec: &MachineSpec) -> Vec<String> {
+    let ours = PACKAGES.iter().map(|package| package.to_string());
+    ours.chain(spec.packages_build.iter().chain(&spec.packages_firmware).cloned()).collect()
+}
+
+/// Our QEMU, out of the cache if it is there.
+pub fn build(context: &Context) -> Result<Machine> {
+    let dir = context.root.join("machine");
+    let spec: MachineSpec = recipe::read_toml(&dir.join("machine.toml"))?;
+    let base: Base = recipe::read_toml(&dir.join("BASE.toml"))?;
+    let changes = Changes::read(&dir, &spec.series, true)?;
+    let source = recipe::source(context, &base, PackageKind::Source)?;
+    let packages = packages_of(&spec);
+    context.ensure(&packages.iter().map(String::as_str).collect::<Vec<_>>())?;
+    let series_hash = changes.hash()?;
+    let compiler = match recipe::compiler() {
+        Err(_) if context.dry_run => String::new(),
+        other => other?,
+    };
+    let key = Key::new("machine")
+        .text("builder", recipe::BUILDER)
+        .text("compiler", compiler)
+        .text("source", format!("{} {} {}", base.package, source.version, source.sha256))
+        .text("series", &series_hash)
+        .text("configure", format!("{:?} {:?} {:?}", spec.configure, spec.targets, spec.firmware));
+    let plan = Plan {
+        context,
+        spec: &spec,
+        source: &source,
+        changes: &changes,
+        log: context.cache.log_path("machine", "qemu", &key),
+    };
+    let entry = plan.obtain(&key)?;
+    Ok(Machine {
+        qemu: entry.dir.join(BINARY),
+        version: entry.fact("version"),
+        source_version: Some(source.version.clone()),
+        source_checked: Some(source.is_checked),
+        series_hash: Some(series_hash),
+        firmware: vec![entry.dir.join(FIRMWARE)],
+        slice_us_default: spec.slice_us,
+    })
+}
+
+/// The QEMU that the machine has on its PATH.
+pub fn stock(context: &Context) -> Result<Machine> {
+    let found = exec::find_program(STOCK);
+    let Some(qemu) = found else { return Err(exec::missing_program(STOCK)) };
+    let version = match context.dry_run {
+        true => String::new(),
+        false => version_of(&qemu)?,
+    };
+    Ok(Machine {
+        qemu,
+        version,
+        source_version: None,
+        source_checked: None,
+        series_hash: None,
+        firmware: Vec::new(),
+        slice_us_default: None,
+    })
+}
+
+fn version_of(qemu: &Path) -> Result<String> {
+    let text = exec::read(&Command::new(qemu).arg("--version"))?;
+    parse_version(&text).ok_or_else(|| {
+        Error::failed(format!("{} does not tell its version", qemu.display())).remedy("is it QEMU?")
+    })
+}
+
+/// "QEMU emulator version 7.2.18 (Debian …)"
+fn parse_version(text: &str) -> Option<String> {
+    let rest = text.lines().next()?.strip_prefix("QEMU emulator version ")?;
+    rest.split_whitespace().next().map(str::to_string)
+}
+
+/// "[123/1456] Compiling C object …"
+fn parse_ninja(line: &str) -> Option<(u64, u64)> {
+    let (done, total) = line.strip_prefix('[')?.split_once(']')?.0.split_once('/')?;
+    Some((done.parse().ok()?, total.parse().ok()?))
+}
+
+struct Plan<'a> {
+    context: &'a Context,
+    spec: &'a MachineSpec,
+    source: &'a Source,
+    changes: &'a Changes,
+    log: PathBuf,
+}
+
+impl Plan<'_> {
+    fn obtain(&self, key: &Key) -> Result<Entry> {
+        let cache = &self.context.cache;
+        if self.context.dry_run {
+            if let Some(entry) = cache.find("machine", "qemu", key) {
+                self.context.dry_comment(&format!("machine: cached in {}", entry.dir.display()));
+                return Ok(entry);
+            }
+            let dir = self.context.dry_dir("machine");
+            self.run(&Command::new("rm").arg("-rf").arg(&dir))?;
+            let facts = self.make(&dir)?;
+            return Ok(Entry { dir, facts, built: false });
+        }
+        cache.obtain(&self.context.progress, "machine", "qemu", key, |dir| {
+            disk::require(dir, BUILD_MIB)?;
+            let _ = fs::remove_file(&self.log);
+            self.make(dir)
+        })
+    }
+
+    fn make(&self, dir: &Path) -> Result<Facts> {
+        let tree = dir.join("tree");
+        let firmware = dir.join(FIRMWARE);
+        self.run(&Command::new("mkdir").arg("-p").arg(&firmware))?;
+        // The signature of the source was checked by apt through the package lists.
+        let unpack = Command::new("dpkg-source").args(["-x", "--no-check"]).arg(&self.source.file).arg(&tree);
+        self.stage("unpack", &unpack)?;
+        self.changes.apply(self.context, &tree, &self.log)?;
+        self.stage("configure", &Command::new("./configure").args(&self.spec.configure).cwd(&tree))?;
+        self.compile(&tree)?;
+        let binary = dir.join(BINARY);
+        self.run(&Command::new("strip").arg("-o").arg(&binary).arg(tree.join(&self.spec.binary)))?;
+        for file in &self.spec.firmware {
+            self.run(&Command::new("cp").arg("-L").arg(file).arg(&firmware))?;
+        }
+        self.run(&Command::new("rm").arg("-rf").arg(&tree))?;
+        if self.context.dry_run {
+            return Ok(Facts::new());
+        }
+        // The log is a help, not a result.
+        let _ = fs::copy(&self.log, dir.join("build.log"));
+        Ok(Facts::from([
+            ("version".into(), version_of(&binary)?),
+            ("binary_sha256".into(), hash::file(&binary)?),
+        ]))
+    }
+
+    fn compile(&self, tree: &Path) -> Result<()> {
+        let step = self.step("compile");
+        let on_line = |line: &str| {
+            if let Some((done, total)) = parse_ninja(line) {
+                step.waiting(format!("{done}/{total} objects"));
+            }
+        };
+        let command = Command::new("ninja")
+            .arg("-C")
+            .arg(tree.join("build"))
+            .arg(format!("-j{}", self.context.jobs + 1))
+            .args(&self.spec.targets);
+        let options = Options {
+            on_line: Some(Box::new(on_line)),
+            ..step_options(self.context, &self.log, tree, BUILD_MIB)
+        };
+        exec::run(&command, options)?;
+        step.done("");
+        Ok(())
+    }
+
+    fn stage(&self, what: &str, command: &Command) -> Result<()> {
+        let step = self.step(what);
+        self.run(command)?;
+        step.done("");
+        Ok(())
+    }
+
+    fn run(&self, command: &Command) -> Result<()> {
+        exec::run(command, step_options(self.context, &self.log, self.context.cache.dir(), BUILD_MIB))
+            .map(drop)
+    }
+
+    fn step(&self, what: &str) -> ceasefire_base::Step {
+        self.context.step(format!("machine: {what}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_qemu_and_ninja_say_is_read() {
+        let said = "QEMU emulator version 7.2.18 (Debian 1:7.2+dfsg-7+deb12u18)\nCopyright";
+        assert_eq!(parse_version(said).as_deref(), Some("7.2.18"));
+        assert_eq!(parse_version("qemu-img version 7.2"), None);
+        assert_eq!(parse_version(""), None);
+        assert_eq!(parse_ninja("[12/1456] Compiling C object x.c.o"), Some((12, 1456)));
+        for line in ["", "[", "[1]", "[a/b] x", "ninja: Entering directory"] {
+            assert_eq!(parse_ninja(line), None, "{line}");
+        }
+    }
+}

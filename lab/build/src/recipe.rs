@@ -1,0 +1,445 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What kernel/ and machine/ have in common: a Debian source (BASE.toml), files laid over it, patches in order.
+
+use crate::cache::{Entry, Facts, Key};
+use crate::debian::apt::{Apt, PackageKind};
+use crate::debian::version;
+use crate::{hash, Context};
+use ceasefire_base::exec::{self, Command, Options};
+use ceasefire_base::{disk, Error, Kind, Result};
+use serde::de::DeserializeOwned;
+use serde::Deserialize;
+use std::cmp::Ordering;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Raised when the code that builds changes so that old results must not be reused.
+pub const BUILDER: &str = "1";
+
+/// BASE.toml: which source everything applies to.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Base {
+    pub package: String,
+    /// Where the tar file lies in a binary package; source packages have none.
+    #[serde(default)]
+    pub tarball: String,
+    /// Upstream series; a version of another series is never taken.
+    pub series: String,
+    pub checked: Vec<Checked>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+pub struct Checked {
+    pub version: String,
+    /// Of the .deb or of the .dsc, where it is recorded.
+    #[serde(default)]
+    pub sha256: Option<String>,
+}
+
+/// A fetched source.
+#[derive(Debug, Clone)]
+pub struct Source {
+    pub version: String,
+    /// Everything was tried with exactly this version before.
+    pub is_checked: bool,
+    /// The .deb or the .dsc; in a dry run perhaps not there yet.
+    pub file: PathBuf,
+    pub sha256: String,
+}
+
+/// Patches with the groups of the series file they belong to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Patch {
+    pub group: String,
+    pub name: String,
+}
+
+/// Overlay and patches that a kernel or the emulator wants.
+#[derive(Debug, Clone)]
+pub struct Changes {
+    /// None: nothing is laid over.
+    pub overlay: Option<PathBuf>,
+    pub patches: Vec<PathBuf>,
+}
+
+pub fn read_toml<T: DeserializeOwned>(path: &Path) -> Result<T> {
+    let text = fs::read_to_string(path).map_err(|error| disk::error("read", path, &error))?;
+    toml::from_str(&text).map_err(|error| {
+        Error::failed(format!("{}: {}", path.display(), error.message()))
+            .remedy("restore the file, or write it as its neighbours are written")
+    })
+}
+
+/// "# group: NAME" opens a group; other comments and blank lines say why.
+pub fn parse_series(text: &str) -> Vec<Patch> {
+    let mut group = String::new();
+    let mut patches = Vec::new();
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        match line.strip_prefix('#') {
+            Some(comment) => {
+                if let Some(name) = comment.trim().strip_prefix("group:") {
+                    group = name.trim().to_string();
+                }
+            }
+            None => patches.push(Patch { group: group.clone(), name: line.to_string() }),
+        }
+    }
+    patches
+}
+
+impl Changes {
+    /// The patches of the wanted groups, in the order of the series file, and the overlay if wanted.
+    pub fn read(dir: &Path, groups: &[String], overlay: bool) -> Result<Changes> {
+        let path = dir.join("patches/series");
+        let all = match fs::read_to_string(&path) {
+            Ok(text) => parse_series(&text),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && groups.is_empty() => Vec::new(),
+            Err(error) => return Err(disk::error("read", &path, &error)),
+        };
+        for group in groups {
+            if !all.iter().any(|patch| patch.group == *group) {
+                return Err(Error::failed(format!("{} has no group '{group}'", path.display()))
+                    .remedy(format!("add a line \"# group: {group}\" above its patches")));
+            }
+        }
+        let mut patches = Vec::new();
+        for patch in all.iter().filter(|patch| groups.contains(&patch.group)) {
+            let file = dir.join("patches").join(&patch.name);
+            if !file.is_file() {
+                return Err(Error::failed(format!(
+                    "the patch {} of {} is missing",
+                    patch.name,
+                    path.display()
+                ))
+                .remedy("restore it (git checkout), or remove its line from the series"));
+            }
+            patches.push(file);
+        }
+        let overlay = overlay.then(|| dir.join("overlay")).filter(|overlay| overlay.is_dir());
+        Ok(Changes { overlay, patches })
+    }
+
+    /// Hash of all that is changed in the source: names, order and contents.
+    pub fn hash(&self) -> Result<String> {
+        let mut text = String::new();
+        if let Some(overlay) = &self.overlay {
+            text += &hash::tree(overlay)?;
+        }
+        for patch in &self.patches {
+            let name = patch.file_name().unwrap_or_default().to_string_lossy();
+            text += &format!("{} {name}\n", hash::file(patch)?);
+        }
+        Ok(hash::bytes(text.as_bytes()))
+    }
+
+    /// Lays the files over a tree and applies the patches.
+    pub fn apply(&self, context: &Context, tree: &Path, log: &Path) -> Result<()> {
+        if let Some(overlay) = &self.overlay {
+            let copy = Command::new("cp").arg("-r").arg(overlay.join(".")).arg(tree);
+            exec::run(&copy, step_options(context, log, tree, 10))?;
+        }
+        self.patches.iter().try_for_each(|patch| apply_patch(context, patch, tree, log))
+    }
+
+    /// Would every patch apply? Nothing is changed. Only exact for patches that touch different places.
+    pub fn would_apply(&self, tree: &Path) -> Result<bool> {
+        for patch in &self.patches {
+            let trial = patch_command(patch, tree).arg("--dry-run");
+            if !exec::capture(&trial, None)?.status.success() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+fn patch_command(patch: &Path, tree: &Path) -> Command {
+    let options = ["-p1", "--fuzz=0", "--forward", "--no-backup-if-mismatch", "-r", "-"];
+    Command::new("patch").args(options).arg("-d").arg(tree).arg("-i").arg(patch)
+}
+
+fn apply_patch(context: &Context, patch: &Path, tree: &Path, log: &Path) -> Result<()> {
+    let mut said = Vec::new();
+    let options = Options {
+        on_line: Some(Box::new(|line| said.push(line.to_string()))),
+        ..step_options(context, log, tree, 10)
+    };
+    let result = exec::run(&patch_command(patch, tree), options);
+    result.map(drop).map_err(|error| match error.kind {
+        Kind::Failed => unappliable(patch, &said).unwrap_or(error),
+        _ => error,
+    })
+}
+
+/// Names the patch and the file it failed on.
+fn unappliable(patch: &Path, said: &[String]) -> Option<Error> {
+    let failed = said.iter().position(|line| {
+        ["FAILED", "can't find file", "Reversed", "malformed", "Skipping", "No file to patch"]
+            .iter()
+            .any(|sign| line.contains(sign))
+    })?;
+    let file = said[..=failed].iter().rev().find_map(|line| line.strip_prefix("patching file "));
+    let name = patch.file_name().unwrap_or_default().to_string_lossy();
+    let place = file
+        .map_or_else(|| said[failed].trim().to_string(), |file| format!("on {}", file.trim_matches('\'')));
+    Some(
+        Error::failed(format!("the patch {name} does not apply without fuzz: {place}"))
+            .remedy("use a source version named in BASE.toml, or refresh the patch for this one"),
+    )
+}
+
+/// Options of an ordinary step that writes below `dir`.
+pub(crate) fn step_options(context: &Context, log: &Path, dir: &Path, mib: u64) -> Options<'static> {
+    Options {
+        dry_run: context.dry_run,
+        log: Some(log.to_path_buf()),
+        disk: Some((dir.to_path_buf(), mib)),
+        ..Options::default()
+    }
+}
+
+/// The version to use of those offered, and whether it is a checked one.
+pub fn choose(base: &Base, offered: &[String]) -> Option<(String, bool)> {
+    let newest = |versions: Vec<&String>| versions.into_iter().max_by(|a, b| version::compare(a, b)).cloned();
+    let is_checked = |version: &String| base.checked.iter().any(|checked| checked.version == *version);
+    if let Some(version) = newest(offered.iter().filter(|version| is_checked(version)).collect()) {
+        return Some((version, true));
+    }
+    let is_newer = |version: &String| {
+        version::is_of_series(version, &base.series)
+            && base
+                .checked
+                .iter()
+                .all(|checked| version::compare(version, &checked.version) == Ordering::Greater)
+    };
+    newest(offered.iter().filter(|version| is_newer(version)).collect()).map(|version| (version, false))
+}
+
+/// Fetches the source, or finds it in the cache. A cached newest checked version needs no network at all.
+pub fn source(context: &Context, base: &Base, kind: PackageKind) -> Result<Source> {
+    let newest = base.checked.iter().max_by(|a, b| version::compare(&a.version, &b.version));
+    let Some(newest) = newest else {
+        return Err(Error::failed("BASE.toml names no checked version").remedy("restore it (git checkout)"));
+    };
+    if let Some(entry) =
+        context.cache.find("source", &entry_name(base, &newest.version), &key(base, &newest.version))
+    {
+        return of_entry(base, &newest.version, &entry);
+    }
+    match fetch(context, base, kind) {
+        Err(error) if error.kind == Kind::Skip => match cached(context, base) {
+            Some(source) => {
+                context
+                    .progress
+                    .note(format!("{}; using the cached {} {}", error.message, base.package, source.version));
+                Ok(source)
+            }
+            None => Err(error),
+        },
+        other => other,
+    }
+}
+
+fn fetch(context: &Context, base: &Base, kind: PackageKind) -> Result<Source> {
+    if context.dry_run {
+        return dry_source(context, base, kind);
+    }
+    let apt = Apt::open(context)?;
+    apt.refresh()?;
+    let mut offered = apt.versions(&base.package, kind)?;
+    if choose(base, &offered).is_none() {
+        // Lists that are hours old may not know the version yet.
+        apt.refresh_now()?;
+        offered = apt.versions(&base.package, kind)?;
+    }
+    let Some((version, is_checked)) = choose(base, &offered) else { return Err(not_offered(base, &offered)) };
+    if !is_checked {
+        context.progress.warn(format!(
+            "{} {version} was never checked with these patches; results are marked",
+            base.package
+        ));
+    }
+    let build = |dir: &Path| -> Result<Facts> {
+        let file = match kind {
+            PackageKind::Binary => apt.download(&base.package, &version, dir)?,
+            PackageKind::Source => apt.download_source(&base.package, &version, dir)?,
+        };
+        let sha256 = hash::file(&file)?;
+        let expected =
+            base.checked.iter().find(|checked| checked.version == version).and_then(|c| c.sha256.as_ref());
+        if expected.is_some_and(|expected| !expected.eq_ignore_ascii_case(&sha256)) {
+            return Err(Error::failed(format!("{} {version} is not the file BASE.toml was checked with", base.package))
+                .remedy("check the mirror; if Debian really replaced the file, check it anew and change sha256 in BASE.toml"));
+        }
+        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Ok(Facts::from([
+            ("package".into(), base.package.clone()),
+            ("version".into(), version.clone()),
+            ("file".into(), name),
+            ("sha256".into(), sha256),
+        ]))
+    };
+    let entry = context.cache.obtain(
+        &context.progress,
+        "source",
+        &entry_name(base, &version),
+        &key(base, &version),
+        build,
+    )?;
+    of_entry(base, &version, &entry)
+}
+
+fn not_offered(base: &Base, offered: &[String]) -> Error {
+    let there = match offered.first() {
+        Some(newest) => format!("apt offers {newest} at best"),
+        None => "apt does not know that package".to_string(),
+    };
+    Error::skip(format!("no {} of series {} that the patches are known to fit: {there}", base.package, base.series)).remedy(
+        "add Debian's security and updates suites to /etc/apt/sources.list, or bring your own: --kernel-source DIR, --kernel-image FILE, --stock-machine",
+    )
+}
+
+/// In a dry run: prints how the source would be fetched into the place its later commands read.
+fn dry_source(context: &Context, base: &Base, kind: PackageKind) -> Result<Source> {
+    let version = base
+        .checked
+        .iter()
+        .map(|c| c.version.clone())
+        .max_by(|a, b| version::compare(a, b))
+        .unwrap_or_default();
+    let dir = context.dry_dir("source");
+    let what = format!("{}={version}", base.package);
+    let bare = version.split_once(':').map_or(version.as_str(), |(_, rest)| rest);
+    let (words, file) = match kind {
+        PackageKind::Binary => {
+            (vec!["download"], format!("{}_{}_all.deb", base.package, version.replace(':', "%3a")))
+        }
+        PackageKind::Source => {
+            (vec!["source", "--download-only", "--only-source"], format!("{}_{bare}.dsc", base.package))
+        }
+    };
+    // Only files of ours in the cache are written: a private list with source packages, so that no root is needed.
+    let apt = Apt::open(context)?;
+    exec::print_line(&Command::new("mkdir").arg("-p").arg(&dir).to_shell());
+    exec::print_line(&apt.command("apt-get").arg("update").to_shell());
+    exec::print_line(&apt.command("apt-get").args(words).arg(what).cwd(&dir).to_shell());
+    Ok(Source { version, is_checked: true, file: dir.join(file), sha256: String::new() })
+}
+
+/// Any fitting version in the cache, checked ones first.
+fn cached(context: &Context, base: &Base) -> Option<Source> {
+    let usages = context.cache.usage().ok()?;
+    let prefix = format!("{}_", base.package);
+    let mut versions: Vec<String> = Vec::new();
+    for usage in usages.iter().filter(|usage| usage.class == "source" && usage.name.starts_with(&prefix)) {
+        let entry = context.cache.find_where("source", |name, _| name == usage.name);
+        versions.extend(entry.map(|entry| entry.fact("version")));
+    }
+    let (version, _) = choose(base, &versions)?;
+    let entry = context.cache.find("source", &entry_name(base, &version), &key(base, &version))?;
+    of_entry(base, &version, &entry).ok()
+}
+
+fn of_entry(base: &Base, version: &str, entry: &Entry) -> Result<Source> {
+    Ok(Source {
+        version: version.to_string(),
+        is_checked: base.checked.iter().any(|checked| checked.version == version),
+        file: entry.dir.join(entry.fact("file")),
+        sha256: entry.fact("sha256"),
+    })
+}
+
+fn entry_name(base: &Base, version: &str) -> String {
+    format!("{}_{version}", base.package)
+}
+
+fn key(base: &Base, version: &str) -> Key {
+    Key::new("source").text("package", &base.package).text("version", version)
+}
+
+/// What compiles and links, for the keys of builds.
+pub fn compiler() -> Result<String> {
+    let first = |program: &str| -> Result<String> {
+        let text = exec::read(&Command::new(program).arg("--version").env("LC_ALL", "C"))?;
+        Ok(text.lines().next().unwrap_or_default().to_string())
+    };
+    Ok(format!("{}; {}", first("gcc")?, first("ld")?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn base() -> Base {
+        toml::from_str(
+            "package = \"linux-source-6.12\"\nseries = \"6.12\"\nunknown = 1\n\
+             [[checked]]\nversion = \"6.12.107-1~deb12u1\"\n[[checked]]\nversion = \"6.12.117-1~deb12u1\"\nsha256 = \"ab\"\n",
+        )
+        .expect("parses")
+    }
+
+    #[test]
+    fn the_newest_checked_version_wins_then_a_newer_one_of_the_series() {
+        const OLD: &str = "6.12.107-1~deb12u1";
+        const NEW: &str = "6.12.117-1~deb12u1";
+        type Row = (&'static [&'static str], Option<(&'static str, bool)>);
+        let table: [Row; 8] = [
+            (&[OLD, NEW, "6.12.120-1~deb12u1"], Some((NEW, true))),
+            (&[OLD, "6.12.120-1~deb12u1"], Some((OLD, true))),
+            (&["6.12.118-1", "6.12.120-1~deb12u1", "6.12.119-1"], Some(("6.12.120-1~deb12u1", false))),
+            (&["6.12.90-1~deb12u1"], None),
+            (&["6.12.110-1~deb12u1"], None),
+            (&["6.13.1-1", "6.120.1-1"], None),
+            (&["6.12.117-2~deb12u1"], Some(("6.12.117-2~deb12u1", false))),
+            (&[], None),
+        ];
+        for (offered, expected) in table {
+            let offered: Vec<String> = offered.iter().map(|version| version.to_string()).collect();
+            let chosen = choose(&base(), &offered);
+            assert_eq!(
+                chosen,
+                expected.map(|(version, checked)| (version.to_string(), checked)),
+                "{offered:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn series_files_give_patches_and_groups_in_order() {
+        let text =
+            "# why\n\n0-prep.patch\n# group: lab\n# Fate: lab only\n  1-a.patch \n#group: abis\n2-b.patch\n";
+        let patches = parse_series(text);
+        let pairs: Vec<(&str, &str)> = patches.iter().map(|p| (p.group.as_str(), p.name.as_str())).collect();
+        assert_eq!(pairs, [("", "0-prep.patch"), ("lab", "1-a.patch"), ("abis", "2-b.patch")]);
+    }
+
+    #[test]
+    fn a_patch_that_does_not_apply_is_named_with_its_file() {
+        let said = |text: &str| text.lines().map(str::to_string).collect::<Vec<_>>();
+        let error = unappliable(
+            Path::new("/p/0001-hook.patch"),
+            &said("patching file mm/a.c\npatching file mm/b.c\nHunk #1 FAILED at 3.\n1 out of 1 hunk FAILED"),
+        )
+        .expect("recognised");
+        assert_eq!(error.message, "the patch 0001-hook.patch does not apply without fuzz: on mm/b.c");
+        let error = unappliable(Path::new("x.patch"), &said("can't find file to patch at input line 5"))
+            .expect("recognised");
+        assert!(error.message.contains("can't find file to patch"), "{error:?}");
+        assert!(unappliable(Path::new("x.patch"), &said("patch: something else")).is_none());
+    }
+
+    #[test]
+    fn not_offered_says_what_there_is() {
+        assert!(not_offered(&base(), &[]).message.contains("does not know that package"));
+        assert!(not_offered(&base(), &["6.1.9-1".to_string()]).message.contains("6.1.9-1 at best"));
+    }
+
+    #[test]
+    fn broken_toml_names_the_file() {
+        let path = std::env::temp_dir().join(format!("ceasefire-toml-{}", std::process::id()));
+        fs::write(&path, "package = ").expect("written");
+        let error = read_toml::<Base>(&path).expect_err("broken");
+        assert!(error.message.contains("ceasefire-toml-"), "{error:?}");
+        fs::remove_file(path).expect("removed");
+    }
+}

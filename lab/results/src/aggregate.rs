@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Guest logs to rows: repeats grouped, counts divided by units, equal work proved, controls judged.
+
+use crate::protocol::{GuestLog, Run};
+use crate::schema::{Control, Environment, Results, Row, Unmeasured};
+use crate::stats::{self, Spread};
+use ceasefire_base::{Error, Result};
+use std::collections::BTreeMap;
+
+/// A control may be off by this share; a promise of zero must be met exactly.
+pub const CONTROL_SHARE: f64 = 0.01;
+
+/// What a guest log does not say about its rows: the kernel and the machine it ran on.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RowKey {
+    pub kernel: String,
+    /// `None` for a kernel without modes.
+    pub mode: Option<String>,
+    pub adaptive: Option<bool>,
+    pub vcpus: u32,
+    pub nodes: u32,
+    pub cost: bool,
+    /// Only where they differ from the environment's.
+    pub accel: Option<String>,
+    pub thread_mode: Option<String>,
+    pub slice_us: Option<u32>,
+    pub cpu: Option<String>,
+    pub thp: Option<String>,
+    pub pti: Option<bool>,
+    pub pcid: Option<bool>,
+    /// `KEY=VALUE,…` given to the workloads of this log.
+    pub set: Option<String>,
+}
+
+impl RowKey {
+    fn label(&self) -> String {
+        let kernel = match &self.mode {
+            Some(mode) => format!("{} ({mode})", self.kernel),
+            None => self.kernel.clone(),
+        };
+        let shape = match self.nodes {
+            0 | 1 => format!("{} vCPUs", self.vcpus),
+            nodes => format!("{} vCPUs in {nodes} nodes", self.vcpus),
+        };
+        format!("{kernel}, {shape}")
+    }
+}
+
+/// One row in the making: all repeats with the same key, workload, threads and seed.
+struct Group<'a> {
+    key: &'a RowKey,
+    runs: Vec<&'a Run>,
+}
+
+/// Makes rows of complete logs. An error names what makes the logs unusable: a log that is not
+/// complete, repeats that disagree about their unit, or work that differs where it must be equal.
+pub fn aggregate(environment: Environment, logs: &[(RowKey, GuestLog)]) -> Result<Results> {
+    let mut results = Results::new(environment);
+    let mut groups: Vec<Group> = Vec::new();
+    for (key, log) in logs {
+        log.usable()
+            .map_err(|error| Error { message: format!("{}: {}", key.label(), error.message), ..error })?;
+        results.problems.extend(log.problems.iter().map(|problem| format!("{}: {problem}", key.label())));
+        results.skipped.extend(log.skips.iter().map(|skip| unmeasured(key, skip)));
+        results.failed.extend(log.fails.iter().map(|fail| unmeasured(key, fail)));
+        for run in log.runs.iter().filter(|run| run.units > 0) {
+            match groups.iter_mut().find(|group| group.takes(key, run)) {
+                Some(group) => group.runs.push(run),
+                None => groups.push(Group { key, runs: vec![run] }),
+            }
+        }
+        // Work of zero units is no measurement: the row is missing and the reader must hear it.
+        results.failed.extend(log.runs.iter().filter(|run| run.units == 0).map(|run| Unmeasured {
+            threads: Some(run.threads),
+            ..place(key, &run.workload, "did no work: zero units")
+        }));
+    }
+    check_work(&groups)?;
+    for group in &groups {
+        results.rows.push(group.row()?);
+        group.judge(&mut results.controls);
+    }
+    Ok(results)
+}
+
+/// A measured total against its promise: within 1 %, and zero exactly zero.
+pub fn holds(expected: f64, measured: f64) -> bool {
+    if expected == 0.0 {
+        measured == 0.0
+    } else {
+        (measured - expected).abs() <= CONTROL_SHARE * expected
+    }
+}
+
+fn place(key: &RowKey, workload: &str, reason: &str) -> Unmeasured {
+    Unmeasured {
+        workload: workload.into(),
+        reason: reason.into(),
+        threads: None,
+        kernel: Some(key.kernel.clone()),
+        mode: key.mode.clone(),
+        vcpus: Some(key.vcpus),
+        nodes: Some(key.nodes),
+        rerun: None,
+    }
+}
+
+fn unmeasured(key: &RowKey, record: &crate::protocol::Unmeasured) -> Unmeasured {
+    Unmeasured { threads: record.threads, ..place(key, &record.workload, &record.reason) }
+}
+
+/// Equal arguments must have done equal work, over repeats and across kernels and machines:
+/// otherwise the counts compare different things.
+fn check_work(groups: &[Group]) -> Result<()> {
+    type Arguments<'a> = (&'a str, u32, u64, u64, Option<&'a str>);
+    let mut first: BTreeMap<Arguments, (&RowKey, &Run)> = BTreeMap::new();
+    for group in groups {
+        for run in &group.runs {
+            let arguments =
+                (run.workload.as_str(), run.threads, run.seed, run.units, group.key.set.as_deref());
+            let (key, earlier) = *first.entry(arguments).or_insert((group.key, run));
+            if earlier.checksum != run.checksum {
+                return Err(Error::failed(format!(
+                    "the work of {} at {} threads is not the same everywhere: checksum {} on {} (repeat {}), {} on {} (repeat {})",
+                    run.workload,
+                    run.threads,
+                    earlier.checksum,
+                    key.label(),
+                    earlier.repeat,
+                    run.checksum,
+                    group.key.label(),
+                    run.repeat,
+                ))
+                .remedy("either the workload is not deterministic or memory was corrupted: compare nothing before this is explained"));
+            }
+        }
+    }
+    Ok(())
+}
+
+impl<'a> Group<'a> {
+    fn takes(&self, key: &RowKey, run: &Run) -> bool {
+        let first = self.runs[0];
+        self.key == key
+            && first.workload == run.workload
+            && first.threads == run.threads
+            && first.seed == run.seed
+    }
+
+    fn row(&self) -> Result<Row> {
+        let (key, first) = (self.key, self.runs[0]);
+        if let Some(other) = self.runs.iter().find(|run| run.unit != first.unit) {
+            return Err(Error::failed(format!(
+                "{} at {} threads counts '{}' in one repeat and '{}' in another",
+                first.workload, first.threads, first.unit, other.unit
+            ))
+            .remedy("one workload has one unit: fix its description"));
+        }
+        let units: Vec<f64> = self.runs.iter().map(|run| run.units as f64).collect();
+        let is_equal_work = self.runs.iter().all(|run| run.units == first.units);
+        let sent_per_unit = self.per_unit("sent");
+        let received_per_unit = self.per_unit("received");
+        let is_wide = |spread: Option<Spread>| spread.is_some_and(|spread| spread.is_noisy());
+        Ok(Row {
+            workload: first.workload.clone(),
+            kernel: key.kernel.clone(),
+            mode: key.mode.clone(),
+            adaptive: key.adaptive,
+            vcpus: key.vcpus,
+            nodes: key.nodes,
+            threads: first.threads,
+            repeats: self.runs.len() as u32,
+            unit: first.unit.clone(),
+            units: stats::median(&units).map_or(0, |units| units.round() as u64),
+            checksum: is_equal_work.then(|| first.checksum.clone()),
+            requested_per_unit: self.per_unit("requested"),
+            sent_per_unit,
+            received_per_unit,
+            kernel_range_per_unit: self.per_unit("kernel_received"),
+            local_full_per_unit: self.per_unit("local_full"),
+            local_single_per_unit: self.per_unit("local_single"),
+            other_ipis_per_unit: self.per_unit("other_ipis"),
+            faults_per_unit: self.per_unit("faults"),
+            walks_per_unit: self.per_unit("walks"),
+            instructions_per_unit: self.per_unit("instructions"),
+            cycles_modelled_per_unit: self.per_unit("cycles_modelled"),
+            elided: None,
+            checked: self.total("checked"),
+            violations: self.total("violations"),
+            received_irq_per_unit: self.per_unit("received_irq"),
+            kernel_sent_per_unit: self.per_unit("kernel_sent"),
+            noisy: is_wide(sent_per_unit) || is_wide(received_per_unit),
+            cost: key.cost,
+            seed: first.seed,
+            control: first.expect.is_some(),
+            extra: self.extra(),
+            duration_ns: self.spread(|run| run.duration_ns.map(|ns| ns as f64)),
+            accel: key.accel.clone(),
+            thread_mode: key.thread_mode.clone(),
+            slice_us: key.slice_us,
+            cpu: key.cpu.clone(),
+            thp: key.thp.clone(),
+            pti: key.pti,
+            pcid: key.pcid,
+            set: key.set.clone(),
+        })
+    }
+
+    /// `None` if any repeat lacks the value: a spread over fewer repeats than the row says would lie.
+    fn spread(&self, value: impl Fn(&Run) -> Option<f64>) -> Option<Spread> {
+        let values: Option<Vec<f64>> = self.runs.iter().map(|run| value(run)).collect();
+        Spread::of(&values?)
+    }
+
+    fn per_unit(&self, counter: &str) -> Option<Spread> {
+        self.spread(|run| run.counter(counter).map(|count| count as f64 / run.units as f64))
+    }
+
+    /// Over all repeats, saturating: an absurd count must not wrap to a good one.
+    fn total(&self, counter: &str) -> Option<u64> {
+        self.runs
+            .iter()
+            .map(|run| run.counter(counter))
+            .try_fold(0u64, |sum, count| Some(sum.saturating_add(count?)))
+    }
+
+    fn extra(&self) -> BTreeMap<String, f64> {
+        let mut medians = BTreeMap::new();
+        for name in self.runs[0].extra.keys() {
+            if let Some(spread) = self.spread(|run| run.extra.get(name).copied()) {
+                medians.insert(name.clone(), spread.median);
+            }
+        }
+        medians
+    }
+
+    /// Every repeat must keep the promise, from every source that counts it.
+    fn judge(&self, controls: &mut Vec<Control>) {
+        let Some(promise) = self.runs[0].expect else { return };
+        for (source, expected) in
+            [("sent", promise.sent), ("received", promise.received), ("received_irq", promise.received)]
+        {
+            let Some(expected) = expected else { continue };
+            let expected = expected as f64;
+            let counts: Option<Vec<f64>> =
+                self.runs.iter().map(|run| run.counter(source).map(|count| count as f64)).collect();
+            let measured = counts.and_then(|counts| {
+                counts.into_iter().max_by(|a, b| (a - expected).abs().total_cmp(&(b - expected).abs()))
+            });
+            // Repeats that promise different totals are a workload that changed its mind.
+            let is_one_promise = self.runs.iter().all(|run| run.expect == Some(promise));
+            controls.push(Control {
+                name: format!(
+                    "{} at {} threads ({}): {}",
+                    self.runs[0].workload,
+                    self.runs[0].threads,
+                    self.key.label(),
+                    source
+                ),
+                expected,
+                measured,
+                ok: measured.map(|measured| is_one_promise && holds(expected, measured)),
+                source: source.into(),
+                workload: self.runs[0].workload.clone(),
+                kernel: self.key.kernel.clone(),
+                mode: self.key.mode.clone(),
+                threads: self.runs[0].threads,
+                vcpus: self.key.vcpus,
+                nodes: self.key.nodes,
+            });
+        }
+    }
+}

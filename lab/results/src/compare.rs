@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Two results files side by side: matched rows, their changes, and which changes are regressions.
+
+use crate::figure::{figure, percent};
+use crate::schema::{self, Results, Row};
+use crate::stats::Spread;
+use ceasefire_base::{Error, Result};
+use serde::Serialize;
+
+pub const SCHEMA: &str = "ceasefire.compare/1";
+
+/// More of these is worse: what `--fail-over` looks at.
+pub const JUDGED: &[&str] = &["sent", "received", "local_full", "other_ipis", "instructions"];
+/// What a comparison shows; the judged ones among them.
+const COMPARED: &[&str] = &[
+    "requested",
+    "sent",
+    "received",
+    "kernel_range",
+    "local_full",
+    "local_single",
+    "other_ipis",
+    "faults",
+    "walks",
+    "instructions",
+    "cycles_modelled",
+];
+
+/// Rows of this kernel in the first file belong to rows of that kernel in the second.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mapping {
+    pub a: Side,
+    pub b: Side,
+}
+
+/// `KERNEL` or `KERNEL:MODE`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Side {
+    pub kernel: String,
+    pub mode: Option<String>,
+}
+
+impl Mapping {
+    /// `vanilla=abis:full`
+    pub fn parse(text: &str) -> Result<Mapping> {
+        let side = |text: &str| {
+            let (kernel, mode) = match text.split_once(':') {
+                Some((kernel, mode)) => (kernel, Some(mode.to_string())),
+                None => (text, None),
+            };
+            let is_whole = !kernel.is_empty() && mode.as_deref() != Some("");
+            is_whole.then(|| Side { kernel: kernel.to_string(), mode })
+        };
+        text.split_once('=').and_then(|(a, b)| Some(Mapping { a: side(a)?, b: side(b)? })).ok_or_else(|| {
+            Error::usage(format!("'{text}' does not say which kernel to hold against which"))
+                .remedy("write KERNEL[:MODE]=KERNEL[:MODE], for example vanilla=abis:full")
+        })
+    }
+}
+
+impl Side {
+    fn of(row: &Row) -> Side {
+        Side { kernel: row.kernel.clone(), mode: row.mode.clone() }
+    }
+}
+
+/// The limit of `--fail-over`: a finite percentage, zero or more.
+pub fn parse_percent(text: &str) -> Result<f64> {
+    let number = text.trim().trim_end_matches('%').trim_end();
+    number.parse::<f64>().ok().filter(|limit| limit.is_finite() && *limit >= 0.0).ok_or_else(|| {
+        Error::usage(format!("'{text}' is not a percentage"))
+            .remedy("give a number of 0 or more, for example --fail-over 5")
+    })
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Comparison {
+    pub schema: &'static str,
+    pub rows: Vec<RowChange>,
+    /// Rows without a partner in the other file.
+    pub only_a: Vec<RowName>,
+    pub only_b: Vec<RowName>,
+    /// Why a reader should hesitate: other workload sources, other work, figures missing on one side.
+    pub warnings: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RowName {
+    pub workload: String,
+    pub kernel: String,
+    pub mode: Option<String>,
+    pub threads: u32,
+    pub vcpus: u32,
+    pub nodes: u32,
+    pub cost: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RowChange {
+    pub a: RowName,
+    pub b: RowName,
+    pub unit: String,
+    pub changes: Vec<Change>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Change {
+    pub figure: &'static str,
+    pub a: Spread,
+    pub b: Spread,
+    /// Of the medians; null where the first is zero and the second is not.
+    pub percent: Option<f64>,
+    /// From zero to something: an infinite rise.
+    pub from_zero: bool,
+    /// The repeats of both sides overlap: no change is proved.
+    pub within_spread: bool,
+}
+
+impl Change {
+    fn between(figure: &'static str, a: Spread, b: Spread) -> Change {
+        let percent = if a.median == b.median {
+            Some(0.0)
+        } else if a.median == 0.0 {
+            None
+        } else {
+            Some((b.median - a.median) / a.median.abs() * 100.0)
+        };
+        Change { figure, a, b, percent, from_zero: percent.is_none(), within_spread: a.overlaps(&b) }
+    }
+
+    /// Percent, where a rise from zero is larger than every number.
+    pub fn size(&self) -> f64 {
+        self.percent.unwrap_or(f64::INFINITY)
+    }
+
+    pub fn words(&self) -> String {
+        match self.percent {
+            Some(change) => percent(change),
+            None => "from zero".into(),
+        }
+    }
+}
+
+impl RowName {
+    fn of(row: &Row) -> RowName {
+        RowName {
+            workload: row.workload.clone(),
+            kernel: row.kernel.clone(),
+            mode: row.mode.clone(),
+            threads: row.threads,
+            vcpus: row.vcpus,
+            nodes: row.nodes,
+            cost: row.cost,
+        }
+    }
+
+    pub fn label(&self) -> String {
+        let mode = self.mode.as_ref().map_or_else(String::new, |mode| format!(" ({mode})"));
+        let nodes = if self.nodes > 1 { format!(" in {} nodes", self.nodes) } else { String::new() };
+        let cost = if self.cost { ", cost" } else { "" };
+        let threads = crate::text::count(u64::from(self.threads), "thread");
+        let vcpus = crate::text::count(u64::from(self.vcpus), "vCPU");
+        format!("{}, {threads}, {vcpus}{nodes}, {}{mode}{cost}", self.workload, self.kernel)
+    }
+}
+
+/// A rise over the limit that the repeats' spread does not explain.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Regression<'a> {
+    pub row: &'a RowChange,
+    pub change: &'a Change,
+}
+
+impl Regression<'_> {
+    pub fn sentence(&self) -> String {
+        let title = schema::figure(self.change.figure).map_or(self.change.figure, |figure| figure.title);
+        format!(
+            "{}: {title} per {} rose from {} to {} ({})",
+            self.row.b.label(),
+            self.row.unit,
+            figure(self.change.a.median),
+            figure(self.change.b.median),
+            self.change.words()
+        )
+    }
+}
+
+/// Refuses files whose controls failed, and files that share no row.
+pub fn compare(a: &Results, b: &Results, mappings: &[Mapping]) -> Result<Comparison> {
+    for (results, which) in [(a, "first"), (b, "second")] {
+        results.reportable().map_err(|error| Error {
+            message: format!("the {which} file cannot be compared: {}", error.message),
+            ..error
+        })?;
+    }
+    let mappings = complete(a, b, mappings)?;
+    let is_mapped = |row: &Row, side: fn(&Mapping) -> &Side| {
+        mappings.as_ref().map_or(true, |list| list.iter().any(|mapping| *side(mapping) == Side::of(row)))
+    };
+    let rows_a: Vec<&Row> = a.rows.iter().filter(|row| is_mapped(row, |mapping| &mapping.a)).collect();
+    let mut rows_b: Vec<Option<&Row>> =
+        b.rows.iter().filter(|row| is_mapped(row, |mapping| &mapping.b)).map(Some).collect();
+
+    let mut comparison = Comparison {
+        schema: SCHEMA,
+        rows: Vec::new(),
+        only_a: Vec::new(),
+        only_b: Vec::new(),
+        warnings: environment_warnings(a, b),
+    };
+    for row in rows_a {
+        let partners = |want_seed: bool| {
+            rows_b.iter().position(|other| {
+                other.is_some_and(|other| {
+                    is_partner(row, other, mappings.as_deref()) && (!want_seed || row.seed == other.seed)
+                })
+            })
+        };
+        // The same seed first: other seeds may do other work.
+        let Some(index) = partners(true).or_else(|| partners(false)) else {
+            comparison.only_a.push(RowName::of(row));
+            continue;
+        };
+        if let Some(partner) = rows_b[index].take() {
+            comparison.add(row, partner);
+        }
+    }
+    comparison.only_b.extend(rows_b.iter().flatten().map(|row| RowName::of(row)));
+    if comparison.rows.is_empty() {
+        return Err(Error::usage("no row of the first file has a partner in the second")
+            .remedy("compare files of the same workloads, threads, vCPUs and nodes, or say which kernels belong together: --map vanilla=abis:full"));
+    }
+    Ok(comparison)
+}
+
+/// Where the user maps nothing and each file holds one kernel, those two belong together.
+fn complete(a: &Results, b: &Results, mappings: &[Mapping]) -> Result<Option<Vec<Mapping>>> {
+    let sides = |results: &Results| {
+        let mut sides: Vec<Side> = Vec::new();
+        for row in &results.rows {
+            let side = Side::of(row);
+            if !sides.contains(&side) {
+                sides.push(side);
+            }
+        }
+        sides
+    };
+    let (sides_a, sides_b) = (sides(a), sides(b));
+    for mapping in mappings {
+        for (side, known, which) in [(&mapping.a, &sides_a, "first"), (&mapping.b, &sides_b, "second")] {
+            if !known.contains(side) {
+                let name = |side: &Side| match &side.mode {
+                    Some(mode) => format!("{}:{mode}", side.kernel),
+                    None => side.kernel.clone(),
+                };
+                let names: Vec<String> = known.iter().map(name).collect();
+                return Err(Error::usage(format!("the {which} file holds no row of {}", name(side)))
+                    .remedy(format!("it holds: {}", names.join(", "))));
+            }
+        }
+    }
+    Ok(match (mappings, sides_a.as_slice(), sides_b.as_slice()) {
+        ([], [a], [b]) => Some(vec![Mapping { a: a.clone(), b: b.clone() }]),
+        ([], _, _) => None,
+        (given, _, _) => Some(given.to_vec()),
+    })
+}
+
+fn is_partner(a: &Row, b: &Row, mappings: Option<&[Mapping]>) -> bool {
+    let is_same_place = (&a.workload, a.threads, a.vcpus, a.nodes, a.cost, &a.set)
+        == (&b.workload, b.threads, b.vcpus, b.nodes, b.cost, &b.set);
+    let is_same_kernel = match mappings {
+        Some(list) => list.iter().any(|mapping| mapping.a == Side::of(a) && mapping.b == Side::of(b)),
+        None => Side::of(a) == Side::of(b) && a.adaptive == b.adaptive,
+    };
+    is_same_place && is_same_kernel
+}
+
+fn environment_warnings(a: &Results, b: &Results) -> Vec<String> {
+    let (a, b) = (&a.environment, &b.environment);
+    let qemu = |environment: &schema::Environment| {
+        environment.qemu.as_ref().map(|qemu| (qemu.version.clone(), qemu.series.clone(), qemu.accel.clone()))
+    };
+    let mut warnings = Vec::new();
+    for (differs, what) in [
+        (a.workloads != b.workloads, "the workloads' sources differ"),
+        (a.place != b.place, "one file was measured in a guest, the other on a host"),
+        (qemu(a) != qemu(b), "the emulators differ"),
+        ((&a.thp, a.pti, a.pcid) != (&b.thp, b.pti, b.pcid), "huge pages, PTI or PCID are set differently"),
+    ] {
+        if differs {
+            warnings.push(what.to_string());
+        }
+    }
+    warnings
+}
+
+impl Comparison {
+    fn add(&mut self, a: &Row, b: &Row) {
+        let name = RowName::of(b);
+        if a.unit != b.unit {
+            self.warnings.push(format!(
+                "{}: counted per '{}' and per '{}', not compared",
+                name.label(),
+                a.unit,
+                b.unit
+            ));
+            return;
+        }
+        let is_same_input = (a.seed, a.units) == (b.seed, b.units);
+        if is_same_input && a.checksum.is_some() && b.checksum.is_some() && a.checksum != b.checksum {
+            self.warnings.push(format!("{}: the work done is not the same (checksums differ)", name.label()));
+        }
+        let mut changes = Vec::new();
+        for figure in COMPARED.iter().filter_map(|key| schema::figure(key)) {
+            match ((figure.get)(a), (figure.get)(b)) {
+                (Some(old), Some(new)) => changes.push(Change::between(figure.key, old, new)),
+                (None, None) => {}
+                (old, _) => {
+                    let side = if old.is_some() { "first" } else { "second" };
+                    self.warnings.push(format!(
+                        "{}: only the {side} file measures {}",
+                        name.label(),
+                        figure.title
+                    ));
+                }
+            }
+        }
+        self.rows.push(RowChange { a: RowName::of(a), b: name, unit: b.unit.clone(), changes });
+    }
+
+    /// Rises of judged figures over `limit` percent that are not within the spread, the worst first.
+    pub fn over(&self, limit: f64) -> Vec<Regression<'_>> {
+        let mut found: Vec<Regression> = Vec::new();
+        for row in &self.rows {
+            for change in &row.changes {
+                if JUDGED.contains(&change.figure) && !change.within_spread && change.size() > limit {
+                    found.push(Regression { row, change });
+                }
+            }
+        }
+        found.sort_by(|a, b| b.change.size().total_cmp(&a.change.size()));
+        found
+    }
+
+    pub fn to_json(&self) -> Result<String> {
+        let mut text = serde_json::to_string_pretty(self)
+            .map_err(|error| Error::failed(format!("the comparison cannot be written as JSON: {error}")))?;
+        text.push('\n');
+        Ok(text)
+    }
+
+    pub fn table(&self, options: &crate::table::Options) -> String {
+        crate::compare_table::render(self, options)
+    }
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The report's tables: every row, what workloads add themselves, and the cost rows.
+
+use super::{open_table, section};
+use crate::figure::{figure, grouped, with_range, ABSENT};
+use crate::finding;
+use crate::schema::{Figure, Results, Row, FIGURES};
+use crate::stats::Spread;
+use crate::svg::escape;
+use crate::text::count;
+
+pub(super) fn counts(results: &Results, page: &mut String) {
+    let rows = finding::in_order(results, false);
+    if rows.is_empty() {
+        return;
+    }
+    section(page, "Every row");
+    let absent = "A dash means not measured, which is not zero.";
+    let noisy = if rows.iter().any(|row| row.noisy) {
+        " ~ marks a spread over 10 % between repeats; its range stands below it."
+    } else {
+        ""
+    };
+    page.push_str(&format!(
+        "<p class=\"note\">Per unit of work, median of the repeats. {absent}{noisy}</p>\n"
+    ));
+    let columns = Columns {
+        figures: FIGURES.iter().filter(|figure| rows.iter().any(|row| (figure.get)(row).is_some())).collect(),
+        has_kernel: rows.iter().any(|row| row.kernel_label() != rows[0].kernel_label()),
+        has_machine: rows.iter().any(|row| machine(row) != machine(rows[0])),
+    };
+    open_table(page, "Every row, per unit of work");
+    columns.head(page);
+    let mut last = "";
+    for row in rows {
+        if last != row.workload {
+            // A body per workload, its name kept in view while the figures scroll sideways.
+            page.push_str(if last.is_empty() { "<tbody>\n" } else { "</tbody>\n<tbody>\n" });
+            page.push_str(&format!(
+                "<tr class=\"name\"><th scope=\"rowgroup\" colspan=\"{}\"><span><b>{}</b> per {}</span></th></tr>\n",
+                columns.number(),
+                escape(&row.workload),
+                escape(&row.unit)
+            ));
+            last = &row.workload;
+        }
+        columns.row(row, page);
+    }
+    page.push_str("</tbody></table></div>\n");
+    extras(results, page);
+}
+
+/// Which columns this file needs: a kernel or a machine that is everywhere the same stands in the environment.
+struct Columns {
+    figures: Vec<&'static Figure>,
+    has_kernel: bool,
+    has_machine: bool,
+}
+
+impl Columns {
+    fn number(&self) -> usize {
+        let has_targets = self.figures.iter().any(|figure| figure.key == "received");
+        3 + self.figures.len()
+            + usize::from(has_targets)
+            + usize::from(self.has_kernel)
+            + usize::from(self.has_machine)
+    }
+
+    fn head(&self, page: &mut String) {
+        page.push_str("<thead><tr><th scope=\"col\">threads</th>");
+        if self.has_kernel {
+            page.push_str("<th class=\"text\" scope=\"col\">kernel</th>");
+        }
+        if self.has_machine {
+            page.push_str("<th class=\"text\" scope=\"col\">machine</th>");
+        }
+        for figure in &self.figures {
+            page.push_str(&format!(
+                "<th scope=\"col\" title=\"{}\">{}</th>",
+                escape(figure.meaning),
+                escape(figure.title)
+            ));
+            if figure.key == "received" {
+                page.push_str("<th scope=\"col\" title=\"Received divided by sent\">targets / sent</th>");
+            }
+        }
+        page.push_str("<th scope=\"col\">units</th><th scope=\"col\">repeats</th></tr></thead>\n");
+    }
+
+    fn row(&self, row: &Row, page: &mut String) {
+        page.push_str(&format!("<tr><th scope=\"row\">{}</th>", row.threads));
+        if self.has_kernel {
+            page.push_str(&format!("<td class=\"text\">{}</td>", escape(&row.kernel_label())));
+        }
+        if self.has_machine {
+            page.push_str(&format!("<td class=\"text\">{}</td>", escape(&machine(row))));
+        }
+        for figure in &self.figures {
+            page.push_str(&cell((figure.get)(row), matches!(figure.key, "sent" | "received")));
+            if figure.key == "received" {
+                let targets =
+                    row.targets_per_shootdown().map_or_else(|| ABSENT.into(), crate::figure::figure);
+                page.push_str(&format!("<td>{}</td>", escape(&targets)));
+            }
+        }
+        page.push_str(&format!("<td>{}</td><td>{}</td></tr>\n", grouped(row.units as f64), row.repeats));
+    }
+}
+
+fn machine(row: &Row) -> String {
+    let nodes = if row.nodes > 1 { format!(" in {} nodes", row.nodes) } else { String::new() };
+    let mode = row.thread_mode.as_ref().map_or_else(String::new, |mode| format!(", {mode}"));
+    let set = row.set.as_ref().map_or_else(String::new, |set| format!(", {set}"));
+    format!("{}{nodes}{mode}{set}", count(u64::from(row.vcpus), "vCPU"))
+}
+
+/// The workloads' own figures have no common columns.
+fn extras(results: &Results, page: &mut String) {
+    let rows: Vec<&Row> = results.rows.iter().filter(|row| !row.cost && !row.extra.is_empty()).collect();
+    if rows.is_empty() {
+        return;
+    }
+    page.push_str("<h3>What workloads add themselves</h3>\n<ul class=\"plain\">\n");
+    for row in rows {
+        let values: Vec<String> =
+            row.extra.iter().map(|(name, value)| format!("{name} {}", figure(*value))).collect();
+        page.push_str(&format!(
+            "<li>{}</li>\n",
+            escape(&format!(
+                "{}, {}, {}: {}",
+                row.workload,
+                row.kernel_label(),
+                count(u64::from(row.threads), "thread"),
+                values.join(", ")
+            ))
+        ));
+    }
+    page.push_str("</ul>\n");
+}
+
+pub(super) fn cost(results: &Results, page: &mut String) {
+    let rows = finding::in_order(results, true);
+    if rows.is_empty() {
+        return;
+    }
+    section(page, "Cost");
+    page.push_str(
+        "<p class=\"note\">Instructions per unit of work at one vCPU, counted by the emulator without probes. Instructions hide \
+         the price of CR3 loads, INVLPG and access-bit assists.</p>\n",
+    );
+    open_table(page, "Cost per unit of work");
+    page.push_str("<thead><tr><th class=\"text\" scope=\"col\">workload</th><th class=\"text\" scope=\"col\">kernel</th><th class=\"text\" scope=\"col\">unit</th>");
+    page.push_str("<th scope=\"col\">instructions</th><th scope=\"col\">range</th><th scope=\"col\">against baseline</th><th scope=\"col\">repeats</th></tr></thead>\n<tbody>\n");
+    let baseline = finding::kernels(&rows).into_iter().next().unwrap_or_default();
+    for row in &rows {
+        let base = rows
+            .iter()
+            .find(|base| base.kernel_label() == baseline && finding::is_same_work(base, row))
+            .and_then(|base| base.instructions_per_unit);
+        let change = match (base, row.instructions_per_unit) {
+            _ if row.kernel_label() == baseline => "baseline".to_string(),
+            (Some(old), Some(new)) if old.median > 0.0 => {
+                crate::figure::prose_percent((new.median - old.median) / old.median * 100.0)
+            }
+            _ => ABSENT.to_string(),
+        };
+        let range = row.instructions_per_unit.map_or_else(
+            || ABSENT.to_string(),
+            |spread| {
+                format!(
+                    "{} to {} ({:.2} %)",
+                    figure(spread.min),
+                    figure(spread.max),
+                    spread.width_share() * 100.0
+                )
+            },
+        );
+        page.push_str(&format!(
+            "<tr><th class=\"text\" scope=\"row\">{}</th><td class=\"text\">{}</td><td class=\"text\">{}</td>{}<td>{}</td><td>{}</td><td>{}</td></tr>\n",
+            escape(&row.workload),
+            escape(&row.kernel_label()),
+            escape(&row.unit),
+            cell(row.instructions_per_unit, false),
+            escape(&range),
+            escape(&change),
+            row.repeats
+        ));
+    }
+    page.push_str("</tbody></table></div>\n");
+}
+
+fn cell(spread: Option<Spread>, shows_range: bool) -> String {
+    match spread {
+        None => format!("<td class=\"absent\">{ABSENT}</td>"),
+        Some(spread) if shows_range && spread.is_noisy() => format!(
+            "<td>{} <span class=\"doubt\">~</span><small>{} to {}</small></td>",
+            escape(&figure(spread.median)),
+            escape(&figure(spread.min)),
+            escape(&figure(spread.max))
+        ),
+        Some(spread) => {
+            format!("<td title=\"{}\">{}</td>", escape(&with_range(spread)), escape(&figure(spread.median)))
+        }
+    }
+}

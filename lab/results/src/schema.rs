@@ -1,0 +1,534 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `ceasefire.results/1`: the file everything is reported and compared from.
+//! Fields are added, never renamed; null means "not measured"; a reader ignores fields it does not know.
+
+use crate::stats::Spread;
+use ceasefire_base::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+pub const SCHEMA: &str = "ceasefire.results/1";
+const SCHEMA_NAME: &str = "ceasefire.results";
+const SCHEMA_MAJOR: u64 = 1;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    pub schema: String,
+    pub environment: Environment,
+    pub controls: Vec<Control>,
+    pub skipped: Vec<Unmeasured>,
+    pub rows: Vec<Row>,
+    #[serde(default)]
+    pub failed: Vec<Unmeasured>,
+    /// What the reader of a guest log had to skip, one sentence each.
+    #[serde(default)]
+    pub problems: Vec<String>,
+    /// From the workloads' own descriptions; empty in a file made from a saved log alone.
+    #[serde(default)]
+    pub workloads: Vec<About>,
+}
+
+/// Where and with what the rows were measured; a row says itself where it differs.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Environment {
+    #[serde(default)]
+    pub ceasefire: String,
+    /// UTC, `2026-03-01T12:00:00Z`.
+    #[serde(default)]
+    pub date: String,
+    /// The exact command that makes this file again.
+    #[serde(default)]
+    pub command: Option<String>,
+    /// `guest` or `host`.
+    #[serde(default)]
+    pub place: String,
+    #[serde(default)]
+    pub seed: Option<u64>,
+    /// Hash of the workloads' sources.
+    #[serde(default)]
+    pub workloads: Option<String>,
+    #[serde(default)]
+    pub kernels: Vec<Kernel>,
+    #[serde(default)]
+    pub qemu: Option<Qemu>,
+    #[serde(default)]
+    pub host: Host,
+    /// Transparent huge pages: `always`, `madvise`, `never`.
+    #[serde(default)]
+    pub thp: Option<String>,
+    #[serde(default)]
+    pub pti: Option<bool>,
+    #[serde(default)]
+    pub pcid: Option<bool>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Kernel {
+    pub name: String,
+    /// Version of the source it was built from.
+    #[serde(default)]
+    pub base: Option<String>,
+    /// What it calls itself (`uname -r`).
+    #[serde(default)]
+    pub release: Option<String>,
+    /// Whether that source version is one the kernel's BASE file names as checked.
+    #[serde(default)]
+    pub source_checked: Option<bool>,
+    #[serde(default)]
+    pub series: Option<String>,
+    #[serde(default)]
+    pub config: Option<String>,
+    /// `ceasefire` (the lab kernel's probes) or `generic`.
+    #[serde(default)]
+    pub counters: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Qemu {
+    pub version: String,
+    #[serde(default)]
+    pub series: Option<String>,
+    #[serde(default)]
+    pub accel: String,
+    #[serde(default)]
+    pub thread_mode: Option<String>,
+    #[serde(default)]
+    pub slice_us: Option<u32>,
+    #[serde(default)]
+    pub cpu: Option<String>,
+    #[serde(default)]
+    pub memory_mib: Option<u64>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Host {
+    #[serde(default)]
+    pub cores: Option<u32>,
+    #[serde(default)]
+    pub cpu: Option<String>,
+    #[serde(default)]
+    pub release: Option<String>,
+}
+
+/// A workload as it describes itself.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct About {
+    pub name: String,
+    #[serde(default)]
+    pub group: String,
+    #[serde(default)]
+    pub unit: String,
+    #[serde(default)]
+    pub about: String,
+    /// Every thread touches every page: no design may gain here.
+    #[serde(default)]
+    pub shared: bool,
+}
+
+/// A promise and what was counted. `ok` is null where the figure could not be measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Control {
+    pub name: String,
+    pub expected: f64,
+    /// Of the repeat farthest from the promise.
+    pub measured: Option<f64>,
+    pub ok: Option<bool>,
+    /// `sent`, `received` (tracepoint) or `received_irq` (the `TLB` row of /proc/interrupts).
+    #[serde(default)]
+    pub source: String,
+    #[serde(default)]
+    pub workload: String,
+    #[serde(default)]
+    pub kernel: String,
+    #[serde(default)]
+    pub mode: Option<String>,
+    #[serde(default)]
+    pub threads: u32,
+    #[serde(default)]
+    pub vcpus: u32,
+    #[serde(default)]
+    pub nodes: u32,
+}
+
+/// A row that was asked for and not measured.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Unmeasured {
+    pub workload: String,
+    pub reason: String,
+    #[serde(default)]
+    pub threads: Option<u32>,
+    #[serde(default)]
+    pub kernel: Option<String>,
+    #[serde(default)]
+    pub mode: Option<String>,
+    #[serde(default)]
+    pub vcpus: Option<u32>,
+    #[serde(default)]
+    pub nodes: Option<u32>,
+    /// The exact command that runs this row alone.
+    #[serde(default)]
+    pub rerun: Option<String>,
+}
+
+/// What became of pages whose flush was skipped: nobody, one, or a set of CPUs was still asked.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Elided {
+    pub pages: u64,
+    pub none: u64,
+    pub one: u64,
+    pub set: u64,
+}
+
+/// One workload at one thread count on one kernel and machine; counts are per unit of work.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    pub workload: String,
+    pub kernel: String,
+    pub mode: Option<String>,
+    pub adaptive: Option<bool>,
+    pub vcpus: u32,
+    pub nodes: u32,
+    pub threads: u32,
+    pub repeats: u32,
+    pub unit: String,
+    /// Units of work per repeat (median, rounded).
+    pub units: u64,
+    /// Of the work done; null where repeats did different amounts.
+    pub checksum: Option<String>,
+    pub requested_per_unit: Option<Spread>,
+    pub sent_per_unit: Option<Spread>,
+    pub received_per_unit: Option<Spread>,
+    /// Targets of kernel-range and flush-all shootdowns.
+    pub kernel_range_per_unit: Option<Spread>,
+    pub local_full_per_unit: Option<Spread>,
+    pub local_single_per_unit: Option<Spread>,
+    pub other_ipis_per_unit: Option<Spread>,
+    pub faults_per_unit: Option<Spread>,
+    pub walks_per_unit: Option<Spread>,
+    pub instructions_per_unit: Option<Spread>,
+    pub cycles_modelled_per_unit: Option<Spread>,
+    #[serde(default)]
+    pub elided: Option<Elided>,
+    /// Elisions the oracle checked, and those it found wrong.
+    #[serde(default)]
+    pub checked: Option<u64>,
+    #[serde(default)]
+    pub violations: Option<u64>,
+    #[serde(default)]
+    pub received_irq_per_unit: Option<Spread>,
+    /// Kernel-range shootdowns sent (initiations).
+    #[serde(default)]
+    pub kernel_sent_per_unit: Option<Spread>,
+    /// Sent or received spreads over 10 % of its median.
+    #[serde(default)]
+    pub noisy: bool,
+    /// Measured for cost: one vCPU, counted instructions, no probes.
+    #[serde(default)]
+    pub cost: bool,
+    #[serde(default)]
+    pub seed: u64,
+    /// The workload promises an exact figure; see `controls`.
+    #[serde(default)]
+    pub control: bool,
+    /// Medians of the workload's own figures.
+    #[serde(default)]
+    pub extra: BTreeMap<String, f64>,
+    /// Wall time of the measured part; under emulation it is no performance figure.
+    #[serde(default)]
+    pub duration_ns: Option<Spread>,
+    /// Where this row's machine differs from the environment's.
+    #[serde(default)]
+    pub accel: Option<String>,
+    #[serde(default)]
+    pub thread_mode: Option<String>,
+    #[serde(default)]
+    pub slice_us: Option<u32>,
+    #[serde(default)]
+    pub cpu: Option<String>,
+    #[serde(default)]
+    pub thp: Option<String>,
+    #[serde(default)]
+    pub pti: Option<bool>,
+    #[serde(default)]
+    pub pcid: Option<bool>,
+    /// KEY=VALUE settings of the workload.
+    #[serde(default)]
+    pub set: Option<String>,
+}
+
+impl Row {
+    /// `vanilla`, or `abis (full)`.
+    pub fn kernel_label(&self) -> String {
+        match (&self.mode, self.adaptive) {
+            (None, _) => self.kernel.clone(),
+            (Some(mode), Some(true)) => format!("{} ({mode}, adaptive)", self.kernel),
+            (Some(mode), _) => format!("{} ({mode})", self.kernel),
+        }
+    }
+
+    /// Received over sent, of the medians; `None` where nothing was sent.
+    pub fn targets_per_shootdown(&self) -> Option<f64> {
+        let (sent, received) = (self.sent_per_unit?.median, self.received_per_unit?.median);
+        (sent > 0.0).then(|| received / sent)
+    }
+}
+
+/// Whether the figures may be shown as results.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// Every control that ran could be judged from both sources and held.
+    Proven,
+    /// Controls held, but some of their figures cannot be measured here (named).
+    Partly(Vec<String>),
+    /// No control ran: the figures stand alone.
+    NoControl,
+    /// No report: these controls failed.
+    Failed(Vec<String>),
+}
+
+impl Results {
+    pub fn new(environment: Environment) -> Self {
+        Results {
+            schema: SCHEMA.into(),
+            environment,
+            controls: Vec::new(),
+            skipped: Vec::new(),
+            rows: Vec::new(),
+            failed: Vec::new(),
+            problems: Vec::new(),
+            workloads: Vec::new(),
+        }
+    }
+
+    pub fn verdict(&self) -> Verdict {
+        let named = |wanted: Option<bool>| -> Vec<String> {
+            self.controls.iter().filter(|c| c.ok == wanted).map(|c| c.name.clone()).collect()
+        };
+        let failed = named(Some(false));
+        if !failed.is_empty() {
+            return Verdict::Failed(failed);
+        }
+        if !self.controls.iter().any(|c| c.ok == Some(true)) {
+            return Verdict::NoControl;
+        }
+        match named(None) {
+            unjudged if unjudged.is_empty() => Verdict::Proven,
+            unjudged => Verdict::Partly(unjudged),
+        }
+    }
+
+    /// No report if a control failed or an elision was found wrong: one sentence naming them, exit code 1.
+    pub fn reportable(&self) -> Result<()> {
+        if let Verdict::Failed(names) = self.verdict() {
+            let shown = names.iter().take(3).cloned().collect::<Vec<_>>().join("; ");
+            let more = names.len().saturating_sub(3);
+            let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+            return Err(Error::failed(format!("no report, because a control failed: {shown}{rest}"))
+                .remedy("the counts cannot be trusted here: run `ceasefire lab run control` alone and look at its figures"));
+        }
+        if let Some(row) = self.rows.iter().find(|row| row.violations.unwrap_or(0) > 0) {
+            return Err(Error::failed(format!(
+                "no report, because {} at {} threads on {} skipped {} flushes that were needed",
+                row.workload,
+                row.threads,
+                row.kernel_label(),
+                row.violations.unwrap_or(0)
+            ))
+            .remedy("this kernel corrupts memory: see the warnings in its console log"));
+        }
+        Ok(())
+    }
+
+    /// Rows whose two sources of "received" differ by more than the controls may.
+    pub fn disagreements(&self) -> Vec<&Row> {
+        self.rows
+            .iter()
+            .filter(|row| match (row.received_per_unit, row.received_irq_per_unit) {
+                (Some(tracepoint), Some(interrupts)) => {
+                    !crate::aggregate::holds(interrupts.median, tracepoint.median)
+                }
+                _ => false,
+            })
+            .collect()
+    }
+
+    pub fn about(&self, workload: &str) -> Option<&About> {
+        self.workloads.iter().find(|about| about.name == workload)
+    }
+
+    /// Pretty JSON with a final newline; the order of fields is the order of this file.
+    pub fn to_json(&self) -> Result<String> {
+        let mut text = serde_json::to_string_pretty(self)
+            .map_err(|error| Error::failed(format!("the results cannot be written as JSON: {error}")))?;
+        text.push('\n');
+        Ok(text)
+    }
+
+    /// `name` is how the user knows the file; it stands in every error.
+    pub fn from_json(bytes: &[u8], name: &str) -> Result<Results> {
+        #[derive(Deserialize)]
+        struct Head {
+            schema: String,
+        }
+        let remedy = "give a results.json written by `ceasefire lab run`";
+        let broken = |error: serde_json::Error| {
+            let (line, column) = (error.line(), error.column());
+            let message = error.to_string();
+            let why = message.split(" at line ").next().unwrap_or(&message);
+            let what = if error.is_data() { "is not a results file" } else { "is not whole JSON" };
+            Error::usage(format!("{name} {what}: {why} (line {line}, column {column})")).remedy(remedy)
+        };
+        let head: Head = serde_json::from_slice(bytes).map_err(|error| {
+            if !error.is_data() {
+                return broken(error);
+            }
+            let (line, column) = (error.line(), error.column());
+            Error::usage(format!(
+                "{name} is not a results file: it names no schema (line {line}, column {column})"
+            ))
+            .remedy(remedy)
+        })?;
+        check_schema(&head.schema, name)?;
+        let results: Results = serde_json::from_slice(bytes).map_err(broken)?;
+        results.check(name)?;
+        Ok(results)
+    }
+
+    /// What serde's types cannot say.
+    fn check(&self, name: &str) -> Result<()> {
+        for (index, row) in self.rows.iter().enumerate() {
+            let spreads =
+                FIGURES.iter().filter_map(|figure| (figure.get)(row).map(|spread| (figure.key, spread)));
+            for (key, spread) in spreads {
+                if !spread.is_ordered() {
+                    return Err(Error::usage(format!(
+                        "{name} contradicts itself: row {index} ({}), {key}: the median is not between min and max",
+                        row.workload
+                    ))
+                    .remedy("measure again; do not edit results by hand"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn check_schema(schema: &str, name: &str) -> Result<()> {
+    let version = schema
+        .split_once('/')
+        .filter(|(kind, _)| *kind == SCHEMA_NAME)
+        .and_then(|(_, version)| version.parse::<u64>().ok());
+    match version {
+        Some(SCHEMA_MAJOR) => Ok(()),
+        Some(newer) if newer > SCHEMA_MAJOR => Err(Error::usage(format!(
+            "{name} is written in {SCHEMA_NAME}/{newer}, and this version reads {SCHEMA}"
+        ))
+        .remedy("use a newer ceasefire")),
+        _ => {
+            let shown: String = schema.chars().filter(|c| !c.is_control()).take(60).collect();
+            Err(Error::usage(format!(
+                "{name} is not a results file: its schema is '{shown}', not '{SCHEMA}'"
+            ))
+            .remedy("give a results.json written by `ceasefire lab run`"))
+        }
+    }
+}
+
+/// One count of a row: its name in files, in tables, and what it means.
+pub struct Figure {
+    /// The counter's name in the guest protocol, and the row's field without `_per_unit`.
+    pub key: &'static str,
+    pub title: &'static str,
+    pub meaning: &'static str,
+    pub get: fn(&Row) -> Option<Spread>,
+}
+
+/// Every per-unit count there is, in the order tables and definitions show them.
+pub const FIGURES: &[Figure] = &[
+    Figure {
+        key: "requested",
+        title: "requested",
+        meaning: "Flush requests: calls of flush_tlb_mm_range, arch_tlbbatch_flush, flush_tlb_all and \
+                  flush_tlb_kernel_range. One may end in no, one or many targets.",
+        get: |row| row.requested_per_unit,
+    },
+    Figure {
+        key: "sent",
+        title: "sent",
+        meaning: "Shootdowns: initiations for an address space with at least one remote target queued.",
+        get: |row| row.sent_per_unit,
+    },
+    Figure {
+        key: "received",
+        title: "received",
+        meaning: "Targets: CPUs queued to run flush_tlb_func, counted where they are chosen \
+                  (tracepoint csd_queue_cpu).",
+        get: |row| row.received_per_unit,
+    },
+    Figure {
+        key: "received_irq",
+        title: "received (irq)",
+        meaning: "The same from a second source: the TLB row of /proc/interrupts.",
+        get: |row| row.received_irq_per_unit,
+    },
+    Figure {
+        key: "kernel_sent",
+        title: "kernel-range sent",
+        meaning: "Shootdowns of kernel addresses: initiations of do_flush_tlb_all and \
+                  do_kernel_range_flush. The TLB row misses these.",
+        get: |row| row.kernel_sent_per_unit,
+    },
+    Figure {
+        key: "kernel_range",
+        title: "kernel-range",
+        meaning: "Targets of kernel-range and flush-all shootdowns.",
+        get: |row| row.kernel_range_per_unit,
+    },
+    Figure {
+        key: "local_full",
+        title: "full flushes",
+        meaning: "Full flushes a CPU executed on its own TLB, whoever asked for them.",
+        get: |row| row.local_full_per_unit,
+    },
+    Figure {
+        key: "local_single",
+        title: "single pages",
+        meaning: "Single pages a CPU invalidated in its own TLB, whoever asked for them.",
+        get: |row| row.local_single_per_unit,
+    },
+    Figure {
+        key: "other_ipis",
+        title: "other IPIs",
+        meaning: "Every other cross-CPU function call, plus rescheduling interrupts: a gain must not move here.",
+        get: |row| row.other_ipis_per_unit,
+    },
+    Figure {
+        key: "faults",
+        title: "faults",
+        meaning: "Page faults (vmstat pgfault).",
+        get: |row| row.faults_per_unit,
+    },
+    Figure {
+        key: "walks",
+        title: "walks",
+        meaning: "Page walks after a TLB miss; only where the machine can count them.",
+        get: |row| row.walks_per_unit,
+    },
+    Figure {
+        key: "instructions",
+        title: "instructions",
+        meaning: "Instructions, in cost rows only: one vCPU under -icount shift=0, where the time-stamp counter counts them.",
+        get: |row| row.instructions_per_unit,
+    },
+    Figure {
+        key: "cycles_modelled",
+        title: "cycles (model)",
+        meaning: "Modelled cycles: instructions plus sourced costs of what an emulator does not time.",
+        get: |row| row.cycles_modelled_per_unit,
+    },
+];
+
+/// Looks a figure up by key; the table is short and fixed.
+pub fn figure(key: &str) -> Option<&'static Figure> {
+    FIGURES.iter().find(|figure| figure.key == key)
+}

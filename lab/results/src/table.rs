@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The results for a terminal. One line per row where that fits, grouped by workload where it does not,
+//! and stacked lines on a narrow screen. A number is never broken.
+
+use crate::figure::{figure, grouped, median, ABSENT};
+use crate::finding::in_order;
+use crate::schema::{Control, Results, Row, Unmeasured, Verdict};
+use crate::text::{clean, command, count, flow, pad_left, pad_right, width, wrap, Paint};
+
+pub use crate::text::{use_colour, Options};
+
+struct Column {
+    /// Two header lines.
+    head: [&'static str; 2],
+    /// In stacked lines.
+    name: &'static str,
+    get: fn(&Row) -> String,
+}
+
+const COLUMNS: &[Column] = &[
+    Column { head: ["", "requested"], name: "requested", get: |row| median(row.requested_per_unit) },
+    Column { head: ["", "sent"], name: "sent", get: |row| median(row.sent_per_unit) },
+    Column { head: ["", "received"], name: "received", get: |row| median(row.received_per_unit) },
+    Column {
+        head: ["targets", "/sent"],
+        name: "targets/sent",
+        get: |row| row.targets_per_shootdown().map_or_else(|| ABSENT.into(), figure),
+    },
+    Column { head: ["kernel-", "range"], name: "kernel-range", get: |row| median(row.kernel_range_per_unit) },
+    Column { head: ["full", "flushes"], name: "full flushes", get: |row| median(row.local_full_per_unit) },
+    Column { head: ["other", "IPIs"], name: "other IPIs", get: |row| median(row.other_ipis_per_unit) },
+];
+
+const GAP: usize = 2;
+
+pub fn render(results: &Results, options: &Options) -> String {
+    let mut lines = Vec::new();
+    counts(results, options, &mut lines);
+    cost(results, options, &mut lines);
+    controls(results, options, &mut lines);
+    missing(results, options, &mut lines);
+    if let Some(again) = &results.environment.command {
+        lines.push(String::new());
+        title("Again", Paint::Strong, options, &mut lines);
+        lines.extend(command(again, 2, options.columns()));
+    }
+    while lines.first().is_some_and(|line| line.is_empty()) {
+        lines.remove(0);
+    }
+    let mut text = lines.join("\n");
+    text.push('\n');
+    text
+}
+
+/// What tells rows apart beside workload and threads, where the file holds more than one of it.
+struct Variants {
+    kernel: bool,
+    shape: bool,
+}
+
+impl Variants {
+    fn of(rows: &[&Row]) -> Variants {
+        let differ = |same: fn(&Row, &Row) -> bool| rows.iter().any(|row| !same(row, rows[0]));
+        Variants {
+            kernel: differ(|a, b| a.kernel_label() == b.kernel_label()),
+            shape: differ(|a, b| (a.vcpus, a.nodes, &a.thread_mode) == (b.vcpus, b.nodes, &b.thread_mode)),
+        }
+    }
+
+    fn label(&self, row: &Row) -> String {
+        let mut parts = Vec::new();
+        if self.kernel {
+            parts.push(clean(&row.kernel_label()));
+        }
+        if self.shape {
+            parts.push(match (row.nodes, &row.thread_mode) {
+                (0 | 1, None) => format!("{} vCPUs", row.vcpus),
+                (0 | 1, Some(mode)) => format!("{} vCPUs ({})", row.vcpus, clean(mode)),
+                (nodes, _) => format!("{} vCPUs/{nodes} nodes", row.vcpus),
+            });
+        }
+        if let Some(set) = &row.set {
+            parts.push(clean(set));
+        }
+        parts.join(", ")
+    }
+}
+
+fn title(text: &str, paint: Paint, options: &Options, lines: &mut Vec<String>) {
+    lines.extend(wrap(text, "", 2, options.columns()).iter().map(|line| options.paint(paint, line)));
+}
+
+fn counts(results: &Results, options: &Options, lines: &mut Vec<String>) {
+    let rows = in_order(results, false);
+    if rows.is_empty() {
+        return;
+    }
+    let variants = Variants::of(&rows);
+    let columns = options.columns();
+    title("Counts per unit of work (median of the repeats)", Paint::Strong, options, lines);
+    let fits = |table: &[(String, Option<Paint>)]| table.iter().all(|(line, _)| width(line) <= columns);
+    let mut table = one_line(&rows, &variants);
+    let mut rows = rows;
+    if !fits(&table) {
+        // Under a heading per kernel and machine, its thread counts stand together.
+        let headings: Vec<String> = rows.iter().map(|row| heading(row, &variants)).collect();
+        let first = |row: &Row| headings.iter().position(|known| *known == heading(row, &variants));
+        rows.sort_by_cached_key(|row| first(row));
+        table = by_workload(&rows, &variants, columns);
+    }
+    if !fits(&table) {
+        table = stacked(&rows, &variants, columns);
+    }
+    lines.extend(table.into_iter().map(|(line, paint)| match paint {
+        Some(paint) => options.paint(paint, line.trim_end()),
+        None => line.trim_end().to_string(),
+    }));
+    let mut legend = Vec::new();
+    if rows.iter().any(|row| row.noisy) {
+        legend.push("~ sent or received spreads over 10 % between repeats.".to_string());
+    }
+    if rows.iter().any(|row| COLUMNS.iter().any(|column| (column.get)(row) == ABSENT)) {
+        legend.push("- not measured, or nothing sent to divide by.".to_string());
+    }
+    for sentence in legend {
+        lines.extend(wrap(&sentence, "", 2, columns).iter().map(|line| options.paint(Paint::Quiet, line)));
+    }
+}
+
+fn mark(row: &Row) -> &'static str {
+    if row.noisy {
+        "~"
+    } else {
+        ""
+    }
+}
+
+fn paint_of(row: &Row) -> Option<Paint> {
+    row.noisy.then_some(Paint::Doubt)
+}
+
+fn one_line(rows: &[&Row], variants: &Variants) -> Vec<(String, Option<Paint>)> {
+    let mut heads: Vec<[String; 2]> = vec![
+        ["", "workload"].map(String::from),
+        ["", "threads"].map(String::from),
+        ["", "unit"].map(String::from),
+    ];
+    let has_label = rows.iter().any(|row| !variants.label(row).is_empty());
+    if has_label {
+        heads.insert(1, ["", "on"].map(String::from));
+    }
+    let left: Vec<usize> = if has_label { vec![0, 1, 3] } else { vec![0, 2] };
+    heads.extend(COLUMNS.iter().map(|column| column.head.map(String::from)));
+    heads.push([String::new(), String::new()]);
+    let body: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| {
+            let mut cells = vec![clean(&row.workload)];
+            if has_label {
+                cells.push(variants.label(row));
+            }
+            cells.extend([row.threads.to_string(), clean(&row.unit)]);
+            cells.extend(COLUMNS.iter().map(|column| (column.get)(row)));
+            cells.push(mark(row).into());
+            cells
+        })
+        .collect();
+    let paints: Vec<Option<Paint>> = rows.iter().map(|row| paint_of(row)).collect();
+    align(&heads, &body, &paints, &left)
+}
+
+/// Two header lines, then the body; columns in `left` are flush left, the others flush right.
+fn align(
+    heads: &[[String; 2]],
+    body: &[Vec<String>],
+    paints: &[Option<Paint>],
+    left: &[usize],
+) -> Vec<(String, Option<Paint>)> {
+    let widths: Vec<usize> = heads
+        .iter()
+        .enumerate()
+        .map(|(index, head)| {
+            let cells = body.iter().filter_map(|cells| cells.get(index)).map(|cell| width(cell));
+            cells.chain(head.iter().map(|line| width(line))).max().unwrap_or(0)
+        })
+        .collect();
+    let line = |cells: &mut dyn Iterator<Item = &str>| {
+        let mut text = String::new();
+        for (index, cell) in cells.enumerate() {
+            let columns = widths.get(index).copied().unwrap_or(0);
+            if columns == 0 {
+                continue;
+            }
+            if !text.is_empty() {
+                text.push_str(&" ".repeat(if cell == "~" || columns == 1 { 1 } else { GAP }));
+            }
+            text.push_str(&if left.contains(&index) {
+                pad_right(cell, columns)
+            } else {
+                pad_left(cell, columns)
+            });
+        }
+        text
+    };
+    let mut lines: Vec<(String, Option<Paint>)> = (0..2)
+        .map(|level| line(&mut heads.iter().map(|head| head[level].as_str())))
+        .filter(|text| !text.trim().is_empty())
+        .map(|text| (text.trim_end().to_string(), Some(Paint::Quiet)))
+        .collect();
+    for (cells, paint) in body.iter().zip(paints) {
+        lines.push((line(&mut cells.iter().map(String::as_str)).trim_end().to_string(), *paint));
+    }
+    lines
+}
+
+fn heading(row: &Row, variants: &Variants) -> String {
+    let label = variants.label(row);
+    let on = if label.is_empty() { String::new() } else { format!(", {label}") };
+    format!("{}{on} (per {})", clean(&row.workload), clean(&row.unit))
+}
+
+fn by_workload(rows: &[&Row], variants: &Variants, columns: usize) -> Vec<(String, Option<Paint>)> {
+    let mut heads: Vec<[String; 2]> = vec![["", "threads"].map(String::from)];
+    heads.extend(COLUMNS.iter().map(|column| column.head.map(String::from)));
+    heads.push([String::new(), String::new()]);
+    let body: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| {
+            let mut cells = vec![row.threads.to_string()];
+            cells.extend(COLUMNS.iter().map(|column| (column.get)(row)));
+            cells.push(mark(row).into());
+            cells
+        })
+        .collect();
+    let paints: Vec<Option<Paint>> = rows.iter().map(|row| paint_of(row)).collect();
+    let table = align(&heads, &body, &paints, &[]);
+    let head_lines = table.len() - rows.len();
+    let mut lines: Vec<(String, Option<Paint>)> = table[..head_lines].to_vec();
+    let mut last = String::new();
+    for (row, line) in rows.iter().zip(&table[head_lines..]) {
+        let title = heading(row, variants);
+        if title != last {
+            lines.extend(wrap(&title, "", 2, columns).into_iter().map(|line| (line, Some(Paint::Strong))));
+            last = title;
+        }
+        lines.push(line.clone());
+    }
+    lines
+}
+
+fn stacked(rows: &[&Row], variants: &Variants, columns: usize) -> Vec<(String, Option<Paint>)> {
+    let mut lines = Vec::new();
+    let mut last = String::new();
+    for row in rows {
+        let title = heading(row, variants);
+        if title != last {
+            lines.extend(wrap(&title, "", 2, columns).into_iter().map(|line| (line, Some(Paint::Strong))));
+            last = title;
+        }
+        let threads = format!("{}:", count(u64::from(row.threads), "thread"));
+        let mut tokens: Vec<String> = vec![format!("{threads} {}", mark(row)).trim_end().to_string()];
+        let measured: Vec<(&str, String)> = COLUMNS
+            .iter()
+            .map(|column| (column.name, (column.get)(row)))
+            .filter(|(_, value)| value != ABSENT)
+            .collect();
+        let end = measured.len().saturating_sub(1);
+        tokens.extend(
+            measured.iter().enumerate().map(|(index, (name, value))| {
+                format!("{name} {value}{}", if index == end { "" } else { "," })
+            }),
+        );
+        lines.extend(flow(&tokens, "  ", 4, columns).into_iter().map(|line| (line, paint_of(row))));
+    }
+    lines
+}
+
+fn cost(results: &Results, options: &Options, lines: &mut Vec<String>) {
+    let rows = in_order(results, true);
+    if rows.is_empty() {
+        return;
+    }
+    let variants = Variants::of(&rows);
+    lines.push(String::new());
+    title("Cost per unit of work (1 vCPU, counted instructions)", Paint::Strong, options, lines);
+    for row in rows {
+        let mut tokens = vec![format!("{}:", heading(row, &variants))];
+        tokens.push(format!("{} instructions", median(row.instructions_per_unit)));
+        if let Some(spread) = row.instructions_per_unit {
+            tokens.push(format!("(spread {:.2} %)", spread.width_share() * 100.0));
+        }
+        if row.faults_per_unit.is_some() {
+            tokens.push(format!("{} faults", median(row.faults_per_unit)));
+        }
+        lines.extend(flow(&tokens, "  ", 4, options.columns()));
+    }
+}
+
+fn controls(results: &Results, options: &Options, lines: &mut Vec<String>) {
+    let columns = options.columns();
+    let held = results.controls.iter().filter(|control| control.ok == Some(true)).count();
+    let judged = results.controls.iter().filter(|control| control.ok.is_some()).count();
+    let (summary, paint) = match results.verdict() {
+        Verdict::NoControl => {
+            ("No control ran: nothing here shows that these counts are right.".to_string(), Paint::Doubt)
+        }
+        Verdict::Failed(_) => (
+            format!("{} of {judged} control figures are wrong: trust nothing above.", judged - held),
+            Paint::Bad,
+        ),
+        Verdict::Partly(names) => (
+            format!("{held} of {judged} control figures hold; {} could not be measured here.", names.len()),
+            Paint::Doubt,
+        ),
+        Verdict::Proven => (format!("{held} of {judged} control figures hold."), Paint::Good),
+    };
+    lines.push(String::new());
+    title("Controls", Paint::Strong, options, lines);
+    lines.extend(wrap(&summary, "  ", 2, columns).iter().map(|line| options.paint(paint, line)));
+    let mut rest: &[Control] = &results.controls;
+    while let Some(first) = rest.first() {
+        let place = |control: &Control| {
+            (
+                control.workload.clone(),
+                control.kernel.clone(),
+                control.mode.clone(),
+                control.threads,
+                control.vcpus,
+                control.nodes,
+            )
+        };
+        let end = rest.iter().position(|control| place(control) != place(first)).unwrap_or(rest.len());
+        let (group, after) = rest.split_at(end);
+        rest = after;
+        control_line(group, options, lines);
+    }
+    let disagreements = results.disagreements().len();
+    if disagreements > 0 {
+        let sentence = format!(
+            "{}: the interrupt row and the tracepoint differ by more than 1 %.",
+            count(disagreements as u64, "row")
+        );
+        lines.extend(wrap(&sentence, "  ", 4, columns).iter().map(|line| options.paint(Paint::Doubt, line)));
+    }
+}
+
+/// All sources of one promise on one line.
+fn control_line(group: &[Control], options: &Options, lines: &mut Vec<String>) {
+    let Some(first) = group.first() else { return };
+    let (word, paint) = if group.iter().any(|control| control.ok == Some(false)) {
+        ("FAILED", Paint::Bad)
+    } else if group.iter().any(|control| control.ok.is_none()) {
+        ("partly", Paint::Doubt)
+    } else {
+        ("ok", Paint::Good)
+    };
+    let mut tokens: Vec<String> = clean(&first.workload).split_whitespace().map(String::from).collect();
+    tokens.push(format!("{}:", count(u64::from(first.threads), "thread")));
+    let end = group.len() - 1;
+    tokens.extend(group.iter().enumerate().map(|(index, control)| {
+        let measured = control.measured.map_or_else(|| "not measured".into(), grouped);
+        let stop = if index == end { "" } else { "," };
+        format!("{} {measured} of {}{stop}", clean(&control.source), grouped(control.expected))
+    }));
+    let body = flow(&tokens, &pad_right("", 10), 10, options.columns());
+    for (index, line) in body.into_iter().enumerate() {
+        if index == 0 {
+            lines.push(format!("  {}{}", options.paint(paint, &pad_right(word, 8)), &line[10..]));
+        } else {
+            lines.push(line);
+        }
+    }
+}
+
+fn missing(results: &Results, options: &Options, lines: &mut Vec<String>) {
+    for (name, paint, list) in
+        [("Skipped", Paint::Doubt, &results.skipped), ("Failed", Paint::Bad, &results.failed)]
+    {
+        if list.is_empty() {
+            continue;
+        }
+        lines.push(String::new());
+        title(&format!("{name} ({})", list.len()), paint, options, lines);
+        for entry in list.iter() {
+            lines.extend(wrap(&missing_sentence(entry), "  ", 4, options.columns()));
+            if let Some(rerun) = &entry.rerun {
+                lines.extend(command(rerun, 4, options.columns()));
+            }
+        }
+    }
+    if !results.problems.is_empty() {
+        lines.push(String::new());
+        title(
+            &format!("Problems in the guest's log ({})", results.problems.len()),
+            Paint::Doubt,
+            options,
+            lines,
+        );
+        for problem in &results.problems {
+            lines.extend(wrap(problem, "  ", 4, options.columns()));
+        }
+    }
+}
+
+pub(crate) fn missing_sentence(entry: &Unmeasured) -> String {
+    let mut place = entry.workload.clone();
+    if let Some(threads) = entry.threads {
+        place.push_str(&format!(", {}", count(u64::from(threads), "thread")));
+    }
+    if let Some(vcpus) = entry.vcpus {
+        place.push_str(&format!(", {}", count(u64::from(vcpus), "vCPU")));
+    }
+    if let Some(kernel) = &entry.kernel {
+        place.push_str(&format!(", {kernel}"));
+    }
+    format!("{place}: {}", entry.reason)
+}

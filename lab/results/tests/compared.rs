@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Two files held against each other: partners, changes, and what counts as a regression.
+mod sample;
+
+use ceasefire_results::compare::{compare, parse_percent, Mapping};
+use ceasefire_results::schema::{Results, Row};
+use ceasefire_results::stats::Spread;
+use ceasefire_results::table::Options;
+
+fn spread(min: f64, median: f64, max: f64) -> Option<Spread> {
+    Some(Spread { median, min, max })
+}
+
+fn row(sent: Option<Spread>) -> Row {
+    Row {
+        workload: "munmap".into(),
+        kernel: "vanilla".into(),
+        vcpus: 8,
+        nodes: 1,
+        threads: 8,
+        repeats: 3,
+        unit: "call".into(),
+        units: 100,
+        sent_per_unit: sent,
+        received_per_unit: spread(7.0, 7.0, 7.0),
+        ..Row::default()
+    }
+}
+
+fn file(rows: Vec<Row>) -> Results {
+    let mut results = Results::new(Default::default());
+    results.rows = rows;
+    results
+}
+
+#[test]
+fn regressions_are_rises_beyond_the_limit_and_the_spread() {
+    let exactly = |value: f64| spread(value, value, value);
+    for (old, new, limit, flagged, why) in [
+        (exactly(1.0), exactly(1.2), 10.0, true, "a rise of 20 %"),
+        (exactly(1.0), exactly(1.125), 12.5, false, "a rise of exactly the limit"),
+        (exactly(1.0), exactly(1.13), 12.5, true, "just over the limit"),
+        (exactly(1.0), exactly(0.5), 0.0, false, "a fall"),
+        (exactly(0.0), exactly(0.001), 1000.0, true, "from zero to anything is infinite"),
+        (exactly(0.0), exactly(0.0), 0.0, false, "nothing stays nothing"),
+        (spread(0.9, 1.0, 1.3), spread(1.3, 1.5, 1.6), 10.0, false, "overlapping spreads prove nothing"),
+        (spread(0.9, 1.0, 1.2), spread(1.3, 1.5, 1.6), 10.0, true, "spreads apart"),
+        (spread(0.0, 0.0, 0.2), spread(0.1, 0.2, 0.3), 10.0, false, "from zero, but overlapping"),
+    ] {
+        let comparison = compare(&file(vec![row(old)]), &file(vec![row(new)]), &[]).expect("comparable");
+        let found = comparison.over(limit);
+        assert_eq!(!found.is_empty(), flagged, "{why}: {found:?}");
+        if let Some(first) = found.first() {
+            assert!(
+                first.sentence().starts_with("munmap, 8 threads, 8 vCPUs, vanilla: sent per call rose"),
+                "{}",
+                first.sentence()
+            );
+        }
+    }
+}
+
+#[test]
+fn only_judged_figures_can_regress_and_the_worst_comes_first() {
+    let mut worse = row(spread(2.0, 2.0, 2.0));
+    worse.received_per_unit = spread(70.0, 70.0, 70.0);
+    worse.requested_per_unit = spread(1000.0, 1000.0, 1000.0);
+    let mut base = row(spread(1.0, 1.0, 1.0));
+    base.requested_per_unit = spread(1.0, 1.0, 1.0);
+    let (a, b) = (file(vec![base]), file(vec![worse]));
+    let comparison = compare(&a, &b, &[]).expect("comparable");
+    let figures: Vec<&str> = comparison.over(5.0).iter().map(|found| found.change.figure).collect();
+    assert_eq!(figures, ["received", "sent"]);
+}
+
+#[test]
+fn rows_without_partner_and_half_measured_figures_are_named() {
+    let mut other = row(None);
+    other.workload = "mprotect".into();
+    let mut more = row(spread(1.0, 1.0, 1.0));
+    more.threads = 4;
+    let a = file(vec![row(spread(1.0, 1.0, 1.0)), other]);
+    let b = file(vec![row(None), more]);
+    let comparison = compare(&a, &b, &[]).expect("comparable");
+    assert_eq!(comparison.rows.len(), 1);
+    assert_eq!(comparison.only_a.iter().map(|name| name.workload.as_str()).collect::<Vec<_>>(), ["mprotect"]);
+    assert_eq!(comparison.only_b.iter().map(|name| name.threads).collect::<Vec<_>>(), [4]);
+    assert!(
+        comparison.warnings.iter().any(|warning| warning.contains("only the first file measures sent")),
+        "{:?}",
+        comparison.warnings
+    );
+    let table = comparison.table(&Options { width: 80, colour: false });
+    assert!(
+        table.contains("Only in the first file (1)") && table.contains("Only in the second file (1)"),
+        "{table}"
+    );
+    let nothing = compare(&file(vec![row(None)]), &file(vec![]), &[]).expect_err("nothing in common");
+    assert_eq!(nothing.kind.exit_code(), 2);
+}
+
+#[test]
+fn kernels_are_mapped_by_the_user_or_where_there_is_no_choice() {
+    let kernel = |name: &str, mode: Option<&str>| {
+        let mut row = row(spread(1.0, 1.0, 1.0));
+        row.kernel = name.into();
+        row.mode = mode.map(String::from);
+        row
+    };
+    let vanilla = file(vec![kernel("vanilla", None)]);
+    let abis = file(vec![kernel("abis", Some("full"))]);
+    let both =
+        file(vec![kernel("vanilla", None), kernel("abis", Some("full")), kernel("abis", Some("idle"))]);
+    assert_eq!(compare(&vanilla, &abis, &[]).expect("one each").rows.len(), 1);
+    assert_eq!(compare(&both, &both, &[]).expect("by name").rows.len(), 3);
+    let mapping = [Mapping::parse("vanilla=abis:idle").expect("a mapping")];
+    let comparison = compare(&both, &both, &mapping).expect("mapped");
+    assert_eq!(comparison.rows.len(), 1);
+    assert_eq!(comparison.rows[0].b.mode.as_deref(), Some("idle"));
+    assert!(comparison.only_a.is_empty() && comparison.only_b.is_empty(), "other kernels were not asked for");
+    let wrong = [Mapping::parse("vanilla=abis:fast").expect("a mapping")];
+    let error = compare(&both, &both, &wrong).expect_err("no such mode");
+    assert!(error.remedy.as_deref().is_some_and(|remedy| remedy.contains("abis:full")), "{error:?}");
+    for text in ["", "vanilla", "=abis", "vanilla=", "vanilla:=abis"] {
+        assert_eq!(Mapping::parse(text).expect_err(text).kind.exit_code(), 2);
+    }
+}
+
+#[test]
+fn a_file_against_itself_changes_nothing() {
+    let results = sample::two_kernels();
+    let comparison = compare(&results, &results, &[]).expect("comparable");
+    assert_eq!(comparison.rows.len(), results.rows.len());
+    assert!(comparison.over(0.0).is_empty() && comparison.warnings.is_empty(), "{:?}", comparison.warnings);
+    assert!(comparison.rows.iter().flat_map(|row| &row.changes).all(|change| change.percent == Some(0.0)));
+}
+
+#[test]
+fn doubts_are_said_and_failed_controls_refuse() {
+    let a = sample::one_kernel();
+    let mut b = sample::one_kernel();
+    b.environment.workloads = Some("other".into());
+    b.rows[10].checksum = Some("other".into());
+    let comparison = compare(&a, &b, &[]).expect("comparable");
+    assert!(comparison.warnings.iter().any(|warning| warning.contains("sources differ")));
+    assert!(comparison.warnings.iter().any(|warning| warning.contains("checksums differ")));
+    b.controls[0].ok = Some(false);
+    let error = compare(&a, &b, &[]).expect_err("a failed control");
+    assert!(error.message.contains("the second file") && error.kind.exit_code() == 1, "{error}");
+}
+
+#[test]
+fn the_table_fits_and_the_json_names_its_schema() {
+    let results = sample::two_kernels();
+    let mapping = [Mapping::parse("vanilla=abis:full").expect("a mapping")];
+    let comparison = compare(&results, &results, &mapping).expect("comparable");
+    for width in [30, 40, 80, 120] {
+        let table = comparison.table(&Options { width, colour: false });
+        assert!(table.lines().all(|line| line.chars().count() <= width), "{width}:\n{table}");
+    }
+    let table = comparison.table(&Options { width: 80, colour: false });
+    assert!(table.contains("-94.0 %"), "{table}");
+    let json: serde_json::Value = serde_json::from_str(&comparison.to_json().expect("writes")).expect("JSON");
+    assert_eq!(json["schema"], "ceasefire.compare/1");
+    assert!(json["rows"][0]["changes"][0]["percent"].is_number());
+}
+
+#[test]
+fn limits_are_numbers_of_zero_or_more() {
+    assert_eq!(parse_percent("5"), Ok(5.0));
+    assert_eq!(parse_percent("2.5 %"), Ok(2.5));
+    for text in ["", "-1", "five", "NaN", "inf", "1e999"] {
+        assert_eq!(parse_percent(text).expect_err(text).kind.exit_code(), 2, "{text}");
+    }
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Logs to rows: what is divided, grouped, proved equal, judged, and refused.
+mod sample;
+
+use ceasefire_results::schema::{Results, Verdict};
+use ceasefire_results::{aggregate, parse_log, RowKey};
+
+fn run(workload: &str, repeat: u32, units: u64, checksum: &str, counters: &str, expect: &str) -> String {
+    format!(
+        "{{\"kind\":\"run\",\"workload\":\"{workload}\",\"threads\":8,\"repeat\":{repeat},\"seed\":1,\"unit\":\"call\",\"units\":{units},\"checksum\":\"{checksum}\",\"counters\":{{{counters}}},\"expect\":{expect},\"extra\":{{\"ratio\":{repeat}}},\"duration_ns\":10}}\n"
+    )
+}
+
+fn results(runs: &[String]) -> ceasefire_base::Result<Results> {
+    let log = format!(
+        "{}{{\"kind\":\"verdict\",\"ok\":true,\"runs\":{},\"skips\":0,\"fails\":0}}\n",
+        runs.concat(),
+        runs.len()
+    );
+    aggregate(Default::default(), &[(sample::key("vanilla", None), parse_log(log.as_bytes()))])
+}
+
+#[test]
+fn repeats_become_one_row_per_unit() {
+    let runs: Vec<String> = [(0, 100, 700), (1, 110, 770), (2, 90, 630)]
+        .iter()
+        .map(|(repeat, sent, received)| {
+            run(
+                "w",
+                *repeat,
+                100,
+                "aa",
+                &format!("\"sent\":{sent},\"received\":{received},\"walks\":null"),
+                "null",
+            )
+        })
+        .collect();
+    let results = results(&runs).expect("rows");
+    assert_eq!(results.rows.len(), 1);
+    let row = &results.rows[0];
+    let sent = row.sent_per_unit.expect("sent");
+    assert_eq!((sent.median, sent.min, sent.max), (1.0, 0.9, 1.1));
+    assert_eq!(row.received_per_unit.expect("received").median, 7.0);
+    assert_eq!(row.targets_per_shootdown(), Some(7.0));
+    assert_eq!((row.repeats, row.units, row.checksum.as_deref()), (3, 100, Some("aa")));
+    assert!(row.noisy, "20 % wide");
+    assert_eq!((row.walks_per_unit, row.faults_per_unit), (None, None), "not measured is not zero");
+    assert_eq!(row.extra["ratio"], 1.0);
+    assert_eq!(results.verdict(), Verdict::NoControl);
+}
+
+#[test]
+fn a_figure_missing_in_one_repeat_is_missing_in_the_row() {
+    let runs = [run("w", 0, 10, "aa", "\"sent\":10", "null"), run("w", 1, 10, "aa", "\"sent\":null", "null")];
+    assert_eq!(results(&runs).expect("rows").rows[0].sent_per_unit, None);
+}
+
+#[test]
+fn different_work_under_equal_arguments_is_an_error_that_names_it() {
+    let same_log = [run("w", 0, 10, "aa", "", "null"), run("w", 1, 10, "bb", "", "null")];
+    let error = results(&same_log).expect_err("repeats differ");
+    assert!(
+        error.message.contains("w at 8 threads")
+            && error.message.contains("aa")
+            && error.message.contains("bb"),
+        "{error}"
+    );
+
+    let log = |checksum: &str| {
+        let text = run("w", 0, 10, checksum, "", "null")
+            + "{\"kind\":\"verdict\",\"ok\":true,\"runs\":1,\"skips\":0,\"fails\":0}\n";
+        parse_log(text.as_bytes())
+    };
+    let across = |second: &str| {
+        aggregate(
+            Default::default(),
+            &[(sample::key("vanilla", None), log("aa")), (sample::key("abis", Some("full")), log(second))],
+        )
+    };
+    let error = across("ab").expect_err("kernels differ");
+    assert!(error.message.contains("vanilla") && error.message.contains("abis (full)"), "{error}");
+    assert_eq!(across("aa").expect("equal").rows.len(), 2);
+    // Other units are other work, and nothing is claimed about them.
+    let other_units = [run("w", 0, 10, "aa", "", "null"), run("w", 1, 20, "bb", "", "null")];
+    assert_eq!(results(&other_units).expect("rows").rows[0].checksum, None);
+}
+
+#[test]
+fn one_workload_has_one_unit() {
+    let runs = [run("w", 0, 10, "aa", "", "null"), run("w", 1, 10, "aa", "", "null").replace("call", "page")];
+    assert!(results(&runs).expect_err("two units").message.contains("'call'"));
+}
+
+#[test]
+fn zero_units_fail_the_row_instead_of_dividing() {
+    let results = results(&[run("w", 0, 0, "aa", "\"sent\":5", "null")]).expect("no rows");
+    assert!(results.rows.is_empty());
+    assert_eq!(results.failed.len(), 1);
+    assert!(results.failed[0].reason.contains("zero units"));
+}
+
+/// Each source, tight from both sides of 1 %, and zero exactly.
+#[test]
+fn controls_are_judged_tightly_from_every_source() {
+    let counters = |sent: i64, received: i64, irq: i64| {
+        format!("\"sent\":{sent},\"received\":{received},\"received_irq\":{irq}")
+    };
+    let n = "{\"sent\":1000,\"received\":7000}";
+    let zero = "{\"sent\":0,\"received\":0}";
+    for (expect, values, failing) in [
+        (n, (1000, 7000, 7000), None),
+        (n, (1010, 7070, 6930), None),
+        (n, (1011, 7000, 7000), Some("sent")),
+        (n, (989, 7000, 7000), Some("sent")),
+        (n, (1000, 7071, 7000), Some("received")),
+        (n, (1000, 7000, 6929), Some("received_irq")),
+        (zero, (0, 0, 0), None),
+        (zero, (1, 0, 0), Some("sent")),
+        (zero, (0, 1, 0), Some("received")),
+        (zero, (0, 0, 1), Some("received_irq")),
+    ] {
+        // The deviation sits in one repeat of three: a median would hide it.
+        let promised = if expect == n { (1000, 7000, 7000) } else { (0, 0, 0) };
+        let runs: Vec<String> = [promised, values, promised]
+            .iter()
+            .zip(0..)
+            .map(|(&(a, b, c), repeat)| run("control", repeat, 1000, "aa", &counters(a, b, c), expect))
+            .collect();
+        let results = results(&runs).expect("rows");
+        assert_eq!(results.controls.len(), 3);
+        let wrong: Vec<&str> =
+            results.controls.iter().filter(|c| c.ok == Some(false)).map(|c| c.source.as_str()).collect();
+        assert_eq!(wrong, failing.into_iter().collect::<Vec<_>>(), "{values:?}");
+        match failing {
+            None => {
+                assert_eq!(results.verdict(), Verdict::Proven);
+                assert!(results.reportable().is_ok());
+            }
+            Some(source) => {
+                let error = results.reportable().expect_err("no report");
+                assert!(
+                    error.message.contains("control at 8 threads") && error.message.contains(source),
+                    "{error}"
+                );
+                assert!(ceasefire_results::report::html(&results).is_err());
+            }
+        }
+    }
+}
+
+#[test]
+fn an_unmeasured_source_is_neither_pass_nor_failure() {
+    let expect = "{\"sent\":10,\"received\":70}";
+    let partly =
+        results(&[run("c", 0, 10, "aa", "\"sent\":null,\"received\":70,\"received_irq\":70", expect)])
+            .expect("rows");
+    assert!(matches!(partly.verdict(), Verdict::Partly(names) if names.len() == 1));
+    let none = results(&[run("c", 0, 10, "aa", "\"sent\":null", expect)]).expect("rows");
+    assert_eq!(none.verdict(), Verdict::NoControl, "a control that measured nothing proves nothing");
+}
+
+#[test]
+fn a_violation_forbids_the_report() {
+    let results =
+        results(&[run("w", 0, 10, "aa", "\"checked\":500,\"violations\":1", "null")]).expect("rows");
+    assert_eq!((results.rows[0].checked, results.rows[0].violations), (Some(500), Some(1)));
+    assert!(results.reportable().is_err());
+}
+
+#[test]
+fn cost_rows_of_several_boots_are_repeats_of_one_row() {
+    let key = RowKey { cost: true, vcpus: 1, ..sample::key("vanilla", None) };
+    let logs = [0, 1].map(|_| (key.clone(), parse_log(sample::cost_log(0).as_bytes())));
+    let results = aggregate(Default::default(), &logs).expect("rows");
+    assert_eq!(results.rows.len(), 2);
+    assert!(results.rows.iter().all(|row| row.cost && row.repeats == 6));
+}

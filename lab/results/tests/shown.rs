@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The table and the report: they fit, they escape, they load nothing, they say only what the rows say.
+mod sample;
+
+use ceasefire_results::report;
+use ceasefire_results::schema::Results;
+use ceasefire_results::table::{render, Options};
+use std::path::Path;
+
+fn plain(width: usize) -> Options {
+    Options { width, colour: false }
+}
+
+/// Every run of digits in a text: a broken number would change this list.
+fn numbers(text: &str) -> Vec<String> {
+    let mut numbers: Vec<String> = text
+        .split(|c: char| !(c.is_ascii_digit() || c == '.' || c == ','))
+        .map(|word| word.trim_matches(['.', ',']).to_string())
+        .filter(|word| word.chars().any(|c| c.is_ascii_digit()))
+        .collect();
+    numbers.sort();
+    numbers.dedup();
+    numbers
+}
+
+#[test]
+fn tables_fit_every_width_and_break_no_number() {
+    for results in [sample::one_kernel(), sample::two_kernels()] {
+        let wide = numbers(&render(&results, &plain(160)));
+        for width in [30, 40, 60, 80, 100, 120, 160] {
+            let text = render(&results, &plain(width));
+            for line in text.lines() {
+                assert!(line.chars().count() <= width, "{width}: {line}");
+                assert!(!line.ends_with(' '), "{width}: '{line}'");
+            }
+            assert_eq!(numbers(&text), wide, "at {width} columns");
+        }
+    }
+}
+
+#[test]
+fn a_table_says_noise_controls_skips_and_how_to_run_again() {
+    let text = render(&sample::two_kernels(), &plain(120));
+    for expected in [
+        "~ sent or received spreads over 10 % between repeats.",
+        "72 of 72 control figures hold.",
+        "exactly-n 8 threads: sent 1,000 of 1,000, received 7,000 of 7,000, received_irq 7,000 of 7,000",
+        "Skipped (3)",
+        "numa-balance, 8 threads, 8 vCPUs, vanilla: the machine has one node",
+        "Failed (1)",
+        "ceasefire lab run --workloads all",
+        "instructions (spread 0.00 %)",
+    ] {
+        assert!(text.contains(expected), "{expected} is missing:\n{text}");
+    }
+}
+
+#[test]
+fn colour_only_changes_escape_codes() {
+    let results = sample::two_kernels();
+    for width in [40, 80, 120] {
+        let coloured = render(&results, &Options { width, colour: true });
+        assert!(coloured.contains("\x1b["));
+        let mut stripped = String::new();
+        let mut rest = coloured.as_str();
+        while let Some(start) = rest.find("\x1b[") {
+            stripped.push_str(&rest[..start]);
+            let end = rest[start..].find('m').expect("an escape code ends") + start;
+            rest = &rest[end + 1..];
+        }
+        stripped.push_str(rest);
+        assert_eq!(stripped, render(&results, &plain(width)));
+    }
+}
+
+#[test]
+fn nothing_hostile_reaches_the_page_or_the_terminal() {
+    let results = sample::hostile();
+    let html = report::html(&results).expect("a report");
+    assert!(!html.contains("<script") && !html.contains("alert(1)</script>"), "unescaped");
+    assert!(html.contains("&lt;script&gt;alert(1)&lt;/script&gt;"));
+    let mut moving = sample::one_kernel();
+    moving.rows[0].workload = "a\x1b[2Jb".into();
+    moving.problems.push("c\x1b[2Jd".into());
+    assert!(!render(&moving, &plain(80)).contains('\x1b'));
+}
+
+/// A tiny reader: every element that opens closes, in order, and every attribute is quoted.
+fn check_nesting(html: &str) {
+    const VOID: &[&str] = &["meta", "br", "line", "rect", "polyline", "circle", "path", "!doctype"];
+    let mut open: Vec<String> = Vec::new();
+    let mut rest = html;
+    while let Some(start) = rest.find('<') {
+        let end = rest[start..].find('>').expect("a tag ends") + start;
+        let tag = &rest[start + 1..end];
+        assert_eq!(tag.matches('"').count() % 2, 0, "quotes in <{tag}>");
+        rest = &rest[end + 1..];
+        let name: String =
+            tag.trim_start_matches('/').chars().take_while(|c| c.is_alphanumeric() || *c == '!').collect();
+        if tag.starts_with('/') {
+            assert_eq!(open.pop().as_deref(), Some(name.as_str()), "</{name}> closes something else");
+        } else if !VOID.contains(&name.as_str()) && !tag.ends_with('/') {
+            if name == "style" {
+                let end = rest.find("</style>").expect("the style ends");
+                rest = &rest[end..];
+            }
+            open.push(name);
+        }
+    }
+    assert!(open.is_empty(), "left open: {open:?}");
+}
+
+fn report_file(name: &str, results: &Results) -> String {
+    let html = report::html(results).expect("a report");
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(&path, &html).expect("the report is written");
+    html
+}
+
+#[test]
+fn the_report_is_whole_self_contained_and_spoken() {
+    let mut bare = sample::one_kernel();
+    bare.workloads.clear();
+    bare.environment = Default::default();
+    for (name, results) in [
+        ("one-kernel.html", sample::one_kernel()),
+        ("two-kernels.html", sample::two_kernels()),
+        ("hostile.html", sample::hostile()),
+        ("bare.html", bare),
+        ("empty.html", Results::new(Default::default())),
+    ] {
+        let html = report_file(name, &results);
+        check_nesting(&html);
+        for forbidden in ["http://", "https://", "<script", "src=", "url(", "@import", "NaN", "inf"] {
+            let found = html.replace("info", "").contains(forbidden);
+            assert!(!found, "{name} contains {forbidden}");
+        }
+        assert_eq!(
+            html.matches("<svg").count(),
+            html.matches("role=\"img\"").count() + html.matches("aria-hidden").count()
+        );
+        assert!(html.contains("name=\"viewport\"") && html.contains("lang=\"en\""), "{name}");
+        assert!(html.contains("default-src 'none'"), "{name}");
+    }
+}
+
+#[test]
+fn the_finding_is_computed_and_carries_its_condition() {
+    let html = report::html(&sample::one_kernel()).expect("a report");
+    assert!(
+        html.contains("At 8 threads, one shootdown interrupts a median of 6.09 other CPUs over 7 rows (from 4.97 in mmap-read to 7.00 in madvise-scaling); anon-r-seq sent none."),
+        "{}",
+        html.split("class=\"finding\"").nth(1).unwrap_or("no finding").chars().take(400).collect::<String>()
+    );
+    let html = report::html(&sample::two_kernels()).expect("a report");
+    assert!(html.contains(
+        "Against vanilla, abis (full) changes the shootdowns received per unit by a median of \u{2212}94.0 %"
+    ));
+    assert!(html.contains("received nothing in either"));
+    let empty = report::html(&Results::new(Default::default())).expect("a report");
+    assert!(empty.contains("No row of this file measures shootdowns.") && empty.contains("No control ran"));
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The workloads there are, as the workloads binary itself tells them.
+
+use ceasefire_base::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+/// Groups that run when the user names nothing; applications are asked for by name.
+const GROUP_APP: &str = "app";
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Workload {
+    pub name: String,
+    pub group: String,
+    pub unit: String,
+    pub about: String,
+    pub threads_min: u32,
+    pub needs: Vec<String>,
+    pub packages: Vec<String>,
+    pub programs: Vec<String>,
+    pub shared: bool,
+}
+
+impl Workload {
+    pub fn needs(&self, feature: &str) -> bool {
+        self.needs.iter().any(|need| need == feature)
+    }
+}
+
+#[derive(Debug, Clone)]
+pub struct Catalog {
+    pub workloads: Vec<Workload>,
+}
+
+impl Catalog {
+    /// Reads the JSON Lines of `workloads list`.
+    pub fn parse(text: &str) -> Result<Catalog> {
+        let mut workloads = Vec::new();
+        for line in text.lines().filter(|line| !line.trim().is_empty()) {
+            let workload: Workload = serde_json::from_str(line).map_err(|error| {
+                Error::failed(format!("the workloads binary listed something unreadable: {error}"))
+                    .remedy("a workload's description is wrong: see the WORKLOAD() entries in workloads/*.c")
+            })?;
+            workloads.push(workload);
+        }
+        if workloads.is_empty() {
+            return Err(Error::failed("the workloads binary lists no workload")
+                .remedy("check workloads/*.c for WORKLOAD() entries"));
+        }
+        Ok(Catalog { workloads })
+    }
+
+    pub fn groups(&self) -> Vec<&str> {
+        let mut groups = Vec::new();
+        for workload in &self.workloads {
+            if !groups.contains(&workload.group.as_str()) {
+                groups.push(&workload.group);
+            }
+        }
+        groups
+    }
+
+    /// The workloads meant by a list of names and groups, in the catalog's order, controls first.
+    /// An empty list means everything but the applications.
+    pub fn select(&self, names: &[String]) -> Result<Vec<&Workload>> {
+        for name in names {
+            if name != "all" && !self.workloads.iter().any(|w| w.name == *name || w.group == *name) {
+                return Err(self.unknown(name));
+            }
+        }
+        let is_chosen = |w: &&Workload| {
+            if names.is_empty() {
+                return w.group != GROUP_APP;
+            }
+            names.iter().any(|name| name == "all" || *name == w.name || *name == w.group)
+        };
+        let mut chosen: Vec<&Workload> = self.workloads.iter().filter(is_chosen).collect();
+        chosen.sort_by_key(|w| w.group != "control");
+        Ok(chosen)
+    }
+
+    fn unknown(&self, name: &str) -> Error {
+        let mut known: Vec<&str> = self.workloads.iter().map(|w| w.name.as_str()).collect();
+        known.extend(self.groups());
+        known.sort_by_key(|candidate| edit_distance(name, candidate));
+        known.truncate(3);
+        Error::usage(format!("there is no workload or group named '{name}'"))
+            .remedy(format!("nearest: {}; `ceasefire lab list` shows all", known.join(", ")))
+    }
+}
+
+/// Levenshtein distance, for suggestions.
+pub fn edit_distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, ca) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, &cb) in b.iter().enumerate() {
+            let substitution = diagonal + usize::from(ca != cb);
+            diagonal = row[j + 1];
+            row[j + 1] = substitution.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edit_distance_counts_edits() {
+        for (a, b, expected) in
+            [("", "", 0), ("abc", "", 3), ("kitten", "sitting", 3), ("munmap", "munmpa", 2)]
+        {
+            assert_eq!(edit_distance(a, b), expected, "{a} {b}");
+            assert_eq!(edit_distance(b, a), expected, "{b} {a}");
+        }
+    }
+
+    #[test]
+    fn unknown_names_suggest_the_nearest() {
+        let line = r#"{"name":"munmap","group":"micro","unit":"call","about":"a","threads_min":1,"needs":[],"packages":[],"programs":[],"shared":false}"#;
+        let catalog = Catalog::parse(line).expect("parses");
+        let error = catalog.select(&["munmpa".to_string()]).expect_err("unknown");
+        assert!(error.remedy.as_deref().is_some_and(|r| r.contains("nearest: munmap")), "{error:?}");
+        assert_eq!(catalog.select(&["micro".to_string()]).expect("a group").len(), 1);
+    }
+
+    #[test]
+    fn unreadable_or_empty_lists_are_errors() {
+        assert!(Catalog::parse("").is_err());
+        assert!(Catalog::parse("{\"name\":1}").is_err());
+    }
+}

@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Boots a plan on a machine and turns what the guests say into results.
+
+use crate::boot::{self, console_path, Start};
+use crate::catalog::Catalog;
+use crate::image::Images;
+use crate::plan::{Boot, Job, Plan, Request};
+use crate::qemu::{self, Accel, Console, Hardware};
+use crate::when;
+use ceasefire_base::exec::{self, Command};
+use ceasefire_base::{cancel, Error, Result, Step};
+use ceasefire_build::kernel::KernelImage;
+use ceasefire_build::machine::Machine;
+use ceasefire_build::Context;
+use ceasefire_results::aggregate::{aggregate, RowKey};
+use ceasefire_results::protocol::GuestLog;
+use ceasefire_results::schema::{About, Environment, Host, Kernel, Qemu, Results, Unmeasured};
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::Duration;
+
+/// A boot's own time, beside what its jobs may take.
+const BOOT_LIMIT_S: u64 = 90;
+/// More guests at once would share cores, and their time limits with them.
+const GUESTS_AT_ONCE_MAX: usize = 8;
+
+pub struct Options {
+    pub kernels: Vec<KernelImage>,
+    pub machine: Machine,
+    pub accel: Accel,
+    pub memory_mib: u32,
+    pub kernel_arguments: String,
+    /// Logs go to DIR/logs.
+    pub out: PathBuf,
+    /// Overrides the limit of every boot.
+    pub limit: Option<Duration>,
+    /// What reproduces these results.
+    pub command: String,
+    /// Kernel and machine flags as the user gave them, for the command that repeats one boot.
+    pub flags: String,
+}
+
+/// One boot of the plan on one kernel.
+struct Task<'a> {
+    kernel: &'a KernelImage,
+    boot: &'a Boot,
+    log: PathBuf,
+}
+
+struct Shared<'a> {
+    waiting: VecDeque<Task<'a>>,
+    running: Vec<String>,
+    done: Vec<(usize, RowKey, GuestLog)>,
+    total: usize,
+    failure: Option<Error>,
+}
+
+/// Runs all requests on all kernels; several guests at once, one for each core.
+///
+/// Errors: the first boot without a verdict stops the others; rows that failed inside a guest do not.
+pub fn measure(
+    ctx: &Context,
+    catalog: &Catalog,
+    requests: &[Request],
+    images: &Images,
+    options: &Options,
+) -> Result<Results> {
+    let mut plan = Plan::default();
+    for request in requests {
+        let more = request.plan(catalog)?;
+        plan.boots.extend(more.boots);
+        plan.skips.extend(more.skips);
+    }
+    let logs = options.out.join("logs");
+    if !ctx.dry_run {
+        crate::files::fresh_directory(&logs)?;
+    }
+    // Longest first, so that the last guest to end is a short one.
+    let mut order: Vec<(usize, &KernelImage, &Boot)> = Vec::new();
+    for kernel in &options.kernels {
+        for boot in &plan.boots {
+            order.push((order.len(), kernel, boot));
+        }
+    }
+    let tasks: Vec<Task> = order
+        .iter()
+        .map(|(index, kernel, boot)| Task {
+            kernel,
+            boot,
+            log: logs.join(format!("{:02}-{}-{}", index + 1, kernel.name, boot.label())),
+        })
+        .collect();
+    if ctx.dry_run {
+        return dry_run(&tasks, images, options);
+    }
+    let done = run_tasks(ctx, tasks, images, options)?;
+    collect(catalog, requests, &plan, done, options)
+}
+
+fn run_tasks(
+    ctx: &Context,
+    mut tasks: Vec<Task>,
+    images: &Images,
+    options: &Options,
+) -> Result<Vec<(RowKey, GuestLog)>> {
+    let numbers: Vec<PathBuf> = tasks.iter().map(|task| task.log.clone()).collect();
+    tasks.sort_by_key(|task| std::cmp::Reverse(task.boot.weight()));
+    let total = tasks.len();
+    let step = ctx.progress.step(format!("measure: {total} {}", if total == 1 { "boot" } else { "boots" }));
+    let shared = Mutex::new(Shared {
+        waiting: tasks.into(),
+        running: Vec::new(),
+        done: Vec::new(),
+        total,
+        failure: None,
+    });
+    let lanes = match options.accel {
+        // MTTCG and KVM use a core for every vCPU.
+        Accel::Tcg { thread_mode: crate::plan::ThreadMode::Single, .. } => crate::files::cores(),
+        _ => 1,
+    }
+    .clamp(1, GUESTS_AT_ONCE_MAX);
+    std::thread::scope(|scope| {
+        for _ in 0..lanes.min(total) {
+            scope.spawn(|| lane(&shared, &step, &numbers, images, options));
+        }
+    });
+    cancel::check()?;
+    let shared = shared.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    if let Some(error) = shared.failure {
+        return Err(error);
+    }
+    let mut done = shared.done;
+    done.sort_by_key(|(number, ..)| *number);
+    let runs: usize = done.iter().map(|(_, _, log)| log.runs.len()).sum();
+    step.done(format!("{runs} runs"));
+    Ok(done.into_iter().map(|(_, key, log)| (key, log)).collect())
+}
+
+fn lane(shared: &Mutex<Shared>, step: &Step, numbers: &[PathBuf], images: &Images, options: &Options) {
+    let lock = || shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    loop {
+        let task = {
+            let mut state = lock();
+            if state.failure.is_some() || cancel::requested() {
+                return;
+            }
+            match state.waiting.pop_front() {
+                Some(task) => task,
+                None => return,
+            }
+        };
+        let label = format!("{} {}", task.kernel.name, task.boot.label());
+        let say = |what: &str| {
+            let mut state = lock();
+            state.running.retain(|line| !line.starts_with(&format!("{label}: ")));
+            if !what.is_empty() {
+                state.running.push(format!("{label}: {what}"));
+            }
+            step.waiting(format!("{}/{} done; {}", state.done.len(), state.total, state.running.join(", ")));
+        };
+        say("booting");
+        let result = one_boot(&task, images, options, &mut |log| say(&latest(log)));
+        say("");
+        let number = numbers.iter().position(|log| *log == task.log).unwrap_or(0);
+        let mut state = lock();
+        match result {
+            Ok(log) => state.done.push((number, row_key(&task, options), log)),
+            Err(error) => {
+                state.failure.get_or_insert(error);
+            }
+        }
+    }
+}
+
+/// What a guest is at, from its newest record.
+fn latest(log: &GuestLog) -> String {
+    match log.runs.last() {
+        Some(run) => format!("after {} x{} #{}", run.workload, run.threads, run.repeat + 1),
+        None if log.boot.is_some() => "booted".into(),
+        None => "booting".into(),
+    }
+}
+
+fn one_boot(
+    task: &Task,
+    images: &Images,
+    options: &Options,
+    on_progress: &mut dyn FnMut(&GuestLog),
+) -> Result<GuestLog> {
+    let initrd = images.initrd_for(task.boot, &task.log)?;
+    let command = command_for(task, &initrd.path, options);
+    let jobs: u64 = task.boot.jobs.iter().map(|job| u64::from(job.timeout_s)).sum();
+    let start = Start {
+        command: &command,
+        log: &task.log,
+        limit: options.limit.unwrap_or(Duration::from_secs(BOOT_LIMIT_S + jobs)),
+        rerun: &rerun(task.boot, options),
+    };
+    boot::boot(&start, on_progress)
+}
+
+fn command_for(task: &Task, initrd: &Path, options: &Options) -> Command {
+    let hardware = Hardware {
+        qemu: &options.machine.qemu,
+        firmware: &options.machine.firmware,
+        kernel: &task.kernel.bzimage,
+        initrd,
+        accel: options.accel,
+        memory_mib: options.memory_mib,
+        console: Console::File(console_path(&task.log)),
+        kernel_arguments: &options.kernel_arguments,
+    };
+    Command::new(hardware.qemu).args(qemu::arguments(&hardware, task.boot))
+}
+
+/// Prints, for every boot, the commands that make its initrd and start it.
+fn dry_run(tasks: &[Task], images: &Images, options: &Options) -> Result<Results> {
+    for task in tasks {
+        let initrd = task.log.with_extension("initrd");
+        exec::print_line(&format!("# {} {}", task.kernel.name, task.boot.label()));
+        exec::print_line(&images.initrd_shell(task.boot, &initrd));
+        exec::print_line(&command_for(task, &initrd, options).to_shell());
+    }
+    Ok(Results::new(Environment::default()))
+}
+
+fn row_key(task: &Task, options: &Options) -> RowKey {
+    let first: Option<&Job> = task.boot.jobs.first();
+    let settings: Vec<String> =
+        first.iter().flat_map(|job| &job.settings).map(|(key, value)| format!("{key}={value}")).collect();
+    let cpu = qemu::cpu_model(options.accel, task.boot.cost);
+    RowKey {
+        kernel: task.kernel.name.clone(),
+        vcpus: task.boot.vcpus,
+        nodes: task.boot.nodes,
+        cost: task.boot.cost,
+        cpu: task.boot.cost.then(|| cpu.to_string()),
+        set: (!settings.is_empty()).then(|| settings.join(",")),
+        ..RowKey::default()
+    }
+}
+
+/// The command that runs this boot's jobs again, alone.
+fn rerun(boot: &Boot, options: &Options) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    let mut threads: Vec<String> = Vec::new();
+    for job in &boot.jobs {
+        if !names.contains(&job.workload.as_str()) {
+            names.push(&job.workload);
+        }
+        let count = job.threads.to_string();
+        if !threads.contains(&count) {
+            threads.push(count);
+        }
+    }
+    let mut line = format!("ceasefire lab run {} --cpus {}", names.join(" "), boot.vcpus);
+    if threads != [boot.vcpus.to_string()] {
+        line += &format!(" --threads {}", threads.join(","));
+    }
+    if boot.nodes > 1 {
+        line += &format!(" --nodes {}", boot.nodes);
+    }
+    if boot.cost {
+        line += " --cost";
+    }
+    if let Some(job) = boot.jobs.first() {
+        line += &format!(" --repeats {} --seed {}", job.repeats, job.seed);
+        if let Some(units) = job.units {
+            line += &format!(" --units {units}");
+        }
+        for (key, value) in &job.settings {
+            line += &format!(" --set {key}={value}");
+        }
+    }
+    line + &options.flags
+}
+
+fn collect(
+    catalog: &Catalog,
+    requests: &[Request],
+    plan: &Plan,
+    logs: Vec<(RowKey, GuestLog)>,
+    options: &Options,
+) -> Result<Results> {
+    let first_boot = logs.iter().find_map(|(_, log)| log.boot.as_ref());
+    let environment = Environment {
+        command: Some(options.command.clone()),
+        place: "guest".into(),
+        seed: requests.first().map(|request| request.seed),
+        kernels: options.kernels.iter().map(|kernel| about_kernel(kernel, &logs)).collect(),
+        qemu: Some(about_machine(options)),
+        thp: first_boot.and_then(|boot| boot.thp.clone()),
+        pti: first_boot.and_then(|boot| boot.pti),
+        pcid: first_boot.and_then(|boot| boot.pcid),
+        ..environment()?
+    };
+    let mut results = aggregate(environment, &logs)?;
+    results.workloads = about_workloads(catalog);
+    for skip in &plan.skips {
+        results.skipped.push(Unmeasured {
+            workload: skip.workload.clone(),
+            threads: Some(skip.threads),
+            reason: skip.reason.clone(),
+            ..Unmeasured::default()
+        });
+    }
+    for failed in &mut results.failed {
+        let threads = failed.threads.unwrap_or(1);
+        failed.rerun = Some(format!(
+            "ceasefire lab run {} --cpus {} --threads {threads}{}",
+            failed.workload,
+            failed.vcpus.unwrap_or(threads),
+            options.flags
+        ));
+    }
+    Ok(results)
+}
+
+/// What is the same for a guest and for the host.
+pub fn environment() -> Result<Environment> {
+    Ok(Environment {
+        ceasefire: env!("CARGO_PKG_VERSION").into(),
+        date: when::now_utc(),
+        host: Host {
+            cores: Some(crate::files::cores() as u32),
+            cpu: crate::files::cpu_name(),
+            release: crate::files::release(),
+        },
+        ..Environment::default()
+    })
+}
+
+pub fn about_workloads(catalog: &Catalog) -> Vec<About> {
+    let about = |w: &crate::catalog::Workload| About {
+        name: w.name.clone(),
+        group: w.group.clone(),
+        unit: w.unit.clone(),
+        about: w.about.clone(),
+        shared: w.shared,
+    };
+    catalog.workloads.iter().map(about).collect()
+}
+
+fn about_kernel(kernel: &KernelImage, logs: &[(RowKey, GuestLog)]) -> Kernel {
+    let boot = logs.iter().find(|(key, _)| key.kernel == kernel.name).and_then(|(_, log)| log.boot.as_ref());
+    Kernel {
+        name: kernel.name.clone(),
+        base: kernel.source_version.clone(),
+        release: boot.map(|boot| boot.release.clone()).or_else(|| kernel.release.clone()),
+        source_checked: kernel.source_checked,
+        series: kernel.series_hash.clone(),
+        config: kernel.config_hash.clone(),
+        counters: boot.map(|boot| boot.counters.clone()),
+    }
+}
+
+fn about_machine(options: &Options) -> Qemu {
+    let (accel, thread_mode, slice_us) = match options.accel {
+        Accel::Kvm => ("kvm", None, None),
+        Accel::Tcg { thread_mode, slice_us } => ("tcg", Some(thread_mode.as_str().to_string()), slice_us),
+    };
+    Qemu {
+        version: options.machine.version.clone(),
+        series: options.machine.series_hash.clone(),
+        accel: accel.into(),
+        thread_mode,
+        slice_us,
+        cpu: Some(qemu::cpu_model(options.accel, false).into()),
+        memory_mib: Some(options.memory_mib.into()),
+    }
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The same workloads on this machine, with the kernel it runs.
+
+use crate::catalog::Catalog;
+use crate::execute::{about_workloads, environment};
+use crate::files;
+use crate::plan::{Job, Request};
+use ceasefire_base::exec::{self, Command};
+use ceasefire_base::{Error, Progress, Result};
+use ceasefire_results::aggregate::{aggregate, RowKey};
+use ceasefire_results::protocol::{GuestLog, LogParser};
+use ceasefire_results::schema::{Environment, Kernel, Results, Unmeasured};
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+/// The kernel's name in the rows.
+const KERNEL: &str = "host";
+
+/// Runs the request with the workloads binary, one process for each job.
+pub fn measure(
+    progress: &Progress,
+    catalog: &Catalog,
+    request: &Request,
+    binary: &Path,
+    command: &str,
+    dry_run: bool,
+) -> Result<Results> {
+    let cores = files::cores() as u32;
+    if request.cost {
+        return Err(Error::usage("instructions are counted by the emulator, not on this machine")
+            .remedy("leave out --cost or --on host"));
+    }
+    if let Some(&vcpus) = request.vcpus.iter().find(|&&vcpus| vcpus > cores) {
+        return Err(Error::usage(format!("{vcpus} CPUs were asked for and this machine has {cores}"))
+            .remedy(format!("choose --cpus between 1 and {cores}")));
+    }
+    let nodes = nodes();
+    let request = Request {
+        nodes: Some(nodes.min(request.vcpus.iter().copied().min().unwrap_or(1))),
+        ..request.clone()
+    };
+    let plan = request.plan(catalog)?;
+    let jobs: Vec<(u32, &Job)> =
+        plan.boots.iter().flat_map(|boot| boot.jobs.iter().map(|job| (boot.vcpus, job))).collect();
+    let step = progress.step(format!("measure: {} workloads on this machine", jobs.len()));
+    let mut logs: Vec<(RowKey, GuestLog)> = Vec::new();
+    for (index, (vcpus, job)) in jobs.iter().enumerate() {
+        step.waiting(format!("{}/{}: {} x{}", index, jobs.len(), job.workload, job.threads));
+        let program = command_for(binary, job);
+        if dry_run {
+            exec::print_line(&program.to_shell());
+            continue;
+        }
+        let captured = exec::capture(&program, Some(Duration::from_secs(job.timeout_s.into())))?;
+        let mut parser = LogParser::new();
+        parser.push(captured.stdout.as_bytes());
+        let mut log = parser.finish();
+        log.end_on_host(captured.status.code());
+        if !log.outcome.is_complete() {
+            let last = captured.stderr.lines().last().unwrap_or("it said nothing").to_string();
+            return Err(Error::failed(format!("{} ended without its result: {last}", job.workload))
+                .remedy(format!("run it alone: {}", program.to_shell())));
+        }
+        let key = RowKey { kernel: KERNEL.into(), vcpus: *vcpus, nodes, ..RowKey::default() };
+        logs.push((key, log));
+    }
+    step.done("");
+    let kernel = Kernel {
+        name: KERNEL.into(),
+        release: files::release(),
+        counters: Some("generic".into()),
+        ..Kernel::default()
+    };
+    let environment = Environment {
+        command: Some(command.into()),
+        place: "host".into(),
+        seed: Some(request.seed),
+        kernels: vec![kernel],
+        thp: thp(),
+        ..environment()?
+    };
+    let mut results = aggregate(environment, &logs)?;
+    results.workloads = about_workloads(catalog);
+    results.skipped.extend(plan.skips.iter().map(|skip| Unmeasured {
+        workload: skip.workload.clone(),
+        threads: Some(skip.threads),
+        reason: skip.reason.clone(),
+        ..Unmeasured::default()
+    }));
+    Ok(results)
+}
+
+fn command_for(binary: &Path, job: &Job) -> Command {
+    let mut command = Command::new(binary).args(["run", &job.workload]);
+    command = command.args(["--threads", &job.threads.to_string(), "--repeats", &job.repeats.to_string()]);
+    command = command.args(["--seed", &job.seed.to_string()]);
+    if let Some(units) = job.units {
+        command = command.args(["--units", &units.to_string()]);
+    }
+    for (key, value) in &job.settings {
+        command = command.args(["--set", &format!("{key}={value}")]);
+    }
+    command
+}
+
+fn nodes() -> u32 {
+    let is_node = |name: &str| name.strip_prefix("node").is_some_and(|n| n.parse::<u32>().is_ok());
+    let count = fs::read_dir("/sys/devices/system/node")
+        .map(|dir| dir.flatten().filter(|entry| entry.file_name().to_str().is_some_and(is_node)).count());
+    count.unwrap_or(1).max(1) as u32
+}
+
+/// The bracketed word of `always [madvise] never`.
+fn thp() -> Option<String> {
+    let text = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").ok()?;
+    Some(text.split_once('[')?.1.split_once(']')?.0.to_string())
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The initial file system of a boot: base, applications where they are needed, and the job.
+
+use crate::plan::Boot;
+use ceasefire_base::{disk, exec, Result};
+use ceasefire_build::{apps, guest, Context};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+pub struct Images {
+    base: PathBuf,
+    apps: Option<PathBuf>,
+}
+
+/// A file that goes with its value.
+pub struct Temporary {
+    pub path: PathBuf,
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+impl Images {
+    /// Builds what these boots need; the applications only if one of them runs some.
+    pub fn prepare(ctx: &Context, packages: &[String], programs: &[String]) -> Result<Images> {
+        let base = guest::initrd(ctx)?;
+        let apps = if packages.is_empty() { None } else { Some(apps::root(ctx, packages, programs)?) };
+        Ok(Images { base, apps })
+    }
+
+    fn parts(&self, boot: &Boot) -> Vec<&Path> {
+        let mut parts = vec![self.base.as_path()];
+        if !boot.packages.is_empty() {
+            parts.extend(self.apps.as_deref());
+        }
+        parts
+    }
+
+    /// Writes LOG.initrd: the kernel unpacks cpio archives one after the other.
+    pub fn initrd_for(&self, boot: &Boot, log: &Path) -> Result<Temporary> {
+        self.initrd_with_job(boot, &boot.job_text(), log)
+    }
+
+    pub fn initrd_with_job(&self, boot: &Boot, job: &str, log: &Path) -> Result<Temporary> {
+        let initrd = Temporary { path: log.with_extension("initrd") };
+        let write = || -> io::Result<()> {
+            let mut file = File::create(&initrd.path)?;
+            for part in self.parts(boot) {
+                io::copy(&mut File::open(part)?, &mut file)?;
+            }
+            file.write_all(&guest::job_archive(job))
+        };
+        write().map_err(|error| disk::error("write", &initrd.path, &error))?;
+        Ok(initrd)
+    }
+
+    /// The same as a shell command.
+    pub fn initrd_shell(&self, boot: &Boot, initrd: &Path) -> String {
+        let quoted = |path: &Path| exec::quote(path.as_os_str());
+        let parts: Vec<String> = self.parts(boot).into_iter().map(quoted).collect();
+        let directory = initrd.parent().unwrap_or(Path::new("."));
+        let job = exec::quote(std::ffi::OsStr::new(&boot.job_text()));
+        format!(
+            "mkdir -p {dir} && printf %s {job} > {dir}/job && {{ cat {parts}; (cd {dir} && echo job | cpio -o -H newc --quiet); }} > {initrd}",
+            dir = quoted(directory),
+            parts = parts.join(" "),
+            initrd = quoted(initrd),
+        )
+    }
+}

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! From a request to boots, from boots to results.
+
+pub mod boot;
+pub mod catalog;
+pub mod doctor;
+pub mod execute;
+pub mod files;
+pub mod host;
+pub mod image;
+pub mod kvm;
+pub mod plan;
+pub mod qemu;
+pub mod shell;
+pub mod tour;
+mod when;

@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! From what the user asked for to a list of boots, each with its jobs. Pure: nothing runs here.
+
+use crate::catalog::{Catalog, Workload};
+use ceasefire_base::{Error, Result};
+
+/// More than the kernel config's NR_CPUS would silently boot fewer CPUs than asked.
+pub const VCPUS_MAX: u32 = 64;
+pub const NODES_MAX: u32 = 8;
+/// A guest job that takes longer is killed and reported as failed.
+const JOB_TIMEOUT_S: u32 = 120;
+const APP_TIMEOUT_S: u32 = 240;
+
+/// How the emulator runs several vCPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ThreadMode {
+    /// Round robin on one host thread, with a short slice.
+    Single,
+    /// One host thread per vCPU (MTTCG): true races.
+    Multi,
+}
+
+impl ThreadMode {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ThreadMode::Single => "single",
+            ThreadMode::Multi => "multi",
+        }
+    }
+}
+
+/// What the user asked for; the same for a guest and for the host.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// Names or groups; empty means every workload outside the group `app`.
+    pub workloads: Vec<String>,
+    pub vcpus: Vec<u32>,
+    /// `None`: as many as there are vCPUs.
+    pub threads: Option<Vec<u32>>,
+    /// `None`: one node, and two for the workloads that need them.
+    pub nodes: Option<u32>,
+    pub repeats: u32,
+    pub seed: u64,
+    pub units: Option<u64>,
+    pub settings: Vec<(String, String)>,
+    pub cost: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Job {
+    pub workload: String,
+    pub threads: u32,
+    pub repeats: u32,
+    pub seed: u64,
+    pub units: Option<u64>,
+    pub settings: Vec<(String, String)>,
+    pub cost: bool,
+    pub timeout_s: u32,
+}
+
+/// One boot of one machine shape, and what runs in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Boot {
+    pub vcpus: u32,
+    pub nodes: u32,
+    pub cost: bool,
+    pub packages: Vec<String>,
+    pub programs: Vec<String>,
+    pub jobs: Vec<Job>,
+}
+
+/// A row that cannot be measured in the shape asked for; printed and counted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlannedSkip {
+    pub workload: String,
+    pub threads: u32,
+    pub reason: String,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct Plan {
+    pub boots: Vec<Boot>,
+    pub skips: Vec<PlannedSkip>,
+}
+
+impl Default for Request {
+    fn default() -> Self {
+        Request {
+            workloads: Vec::new(),
+            vcpus: vec![1],
+            threads: None,
+            nodes: None,
+            repeats: 1,
+            seed: 1,
+            units: None,
+            settings: Vec::new(),
+            cost: false,
+        }
+    }
+}
+
+impl Request {
+    /// Checks every number before anything is built or booted.
+    pub fn validate(&self) -> Result<()> {
+        for &vcpus in &self.vcpus {
+            if vcpus == 0 || vcpus > VCPUS_MAX {
+                return Err(Error::usage(format!("{vcpus} CPUs cannot be booted"))
+                    .remedy(format!("choose --cpus between 1 and {VCPUS_MAX}")));
+            }
+            if let Some(nodes) = self.nodes {
+                if nodes == 0 || nodes > NODES_MAX {
+                    return Err(Error::usage(format!("{nodes} NUMA nodes cannot be built"))
+                        .remedy(format!("choose --nodes between 1 and {NODES_MAX}")));
+                }
+                if nodes > vcpus {
+                    return Err(Error::usage(format!(
+                        "{nodes} NUMA nodes need at least {nodes} CPUs, and --cpus says {vcpus}"
+                    ))
+                    .remedy(format!("use --cpus {nodes} or more, or fewer --nodes")));
+                }
+            }
+            for &threads in self.threads.iter().flatten() {
+                if threads == 0 || threads > vcpus {
+                    return Err(Error::usage(format!(
+                        "{threads} threads do not fit {vcpus} CPUs: every thread is pinned to a CPU of its own"
+                    ))
+                    .remedy(format!("choose --threads between 1 and {vcpus}")));
+                }
+            }
+        }
+        if self.repeats == 0 || self.repeats > 1000 {
+            return Err(Error::usage(format!("{} repeats cannot be run", self.repeats))
+                .remedy("choose --repeats between 1 and 1000"));
+        }
+        if self.cost && (self.vcpus != [1] || self.nodes.unwrap_or(1) != 1) {
+            return Err(Error::usage(
+                "instructions are counted on one CPU only: with more, spinning waiters are counted in",
+            )
+            .remedy("leave out --cpus and --nodes, or leave out --cost"));
+        }
+        Ok(())
+    }
+
+    /// The boots this request needs. `groups` of the catalog are accepted as names.
+    pub fn plan(&self, catalog: &Catalog) -> Result<Plan> {
+        self.validate()?;
+        let chosen = catalog.select(&self.workloads)?;
+        let mut plan = Plan::default();
+        for &vcpus in &self.vcpus {
+            self.plan_vcpus(vcpus, &chosen, &mut plan);
+        }
+        Ok(plan)
+    }
+
+    fn plan_vcpus(&self, vcpus: u32, chosen: &[&Workload], plan: &mut Plan) {
+        let all = [vcpus];
+        let threads = self.threads.as_deref().unwrap_or(&all);
+        // Applications carry a root file system, and node workloads another machine: each shape boots alone.
+        let mut shapes: Vec<Boot> = Vec::new();
+        for workload in chosen {
+            let needs_nodes = workload.needs("nodes");
+            let nodes = self.nodes.unwrap_or(if needs_nodes { 2 } else { 1 });
+            for &threads in threads {
+                let skip = |reason: String| PlannedSkip { workload: workload.name.clone(), threads, reason };
+                if threads < workload.threads_min {
+                    // Not a gap in the measurement: with fewer threads the workload does not exist.
+                    continue;
+                }
+                if nodes > vcpus || (needs_nodes && nodes < 2) {
+                    plan.skips.push(skip("needs 2 NUMA nodes, and so 2 CPUs".into()));
+                    continue;
+                }
+                let job = self.job(workload, threads);
+                let is_app = !workload.packages.is_empty();
+                match shapes.iter_mut().find(|b| b.nodes == nodes && b.packages.is_empty() != is_app) {
+                    Some(boot) => boot.add(workload, job),
+                    None => {
+                        let mut boot = Boot { cost: self.cost, ..Boot::new(vcpus, nodes) };
+                        boot.add(workload, job);
+                        shapes.push(boot);
+                    }
+                }
+            }
+        }
+        // Instructions must repeat across boots, so each repeat of a cost row is a boot of its own.
+        let boots_per_shape = if self.cost { self.repeats } else { 1 };
+        for shape in shapes {
+            for _ in 0..boots_per_shape {
+                plan.boots.push(shape.clone());
+            }
+        }
+    }
+
+    fn job(&self, workload: &Workload, threads: u32) -> Job {
+        Job {
+            workload: workload.name.clone(),
+            threads,
+            repeats: if self.cost { 1 } else { self.repeats },
+            seed: self.seed,
+            units: self.units,
+            settings: self.settings.clone(),
+            cost: self.cost,
+            timeout_s: if workload.packages.is_empty() { JOB_TIMEOUT_S } else { APP_TIMEOUT_S }
+                + 20 * self.repeats,
+        }
+    }
+}
+
+impl Boot {
+    /// A machine with nothing to do.
+    pub fn new(vcpus: u32, nodes: u32) -> Boot {
+        Boot { vcpus, nodes, cost: false, packages: Vec::new(), programs: Vec::new(), jobs: Vec::new() }
+    }
+
+    fn add(&mut self, workload: &Workload, job: Job) {
+        for (mine, theirs) in
+            [(&mut self.packages, &workload.packages), (&mut self.programs, &workload.programs)]
+        {
+            for name in theirs {
+                if !mine.contains(name) {
+                    mine.push(name.clone());
+                }
+            }
+        }
+        self.jobs.push(job);
+    }
+
+    /// A guess at the work, to start long boots first.
+    pub fn weight(&self) -> u32 {
+        let per_job = if self.packages.is_empty() { 1 } else { 8 };
+        self.vcpus * per_job * self.jobs.len() as u32
+    }
+
+    /// Shown in progress lines and used in file names.
+    pub fn label(&self) -> String {
+        let mut label = format!("{}cpu", self.vcpus);
+        if self.nodes > 1 {
+            label.push_str(&format!("-{}node", self.nodes));
+        }
+        if !self.packages.is_empty() {
+            label.push_str("-apps");
+        }
+        if self.cost {
+            label.push_str("-cost");
+        }
+        label
+    }
+
+    /// The text of /job in the guest.
+    pub fn job_text(&self) -> String {
+        self.jobs.iter().map(|job| job.line() + "\n").collect()
+    }
+}
+
+impl Job {
+    /// One `run` line of /job.
+    pub fn line(&self) -> String {
+        let mut line = format!(
+            "run {} threads={} repeats={} seed={} timeout_s={}",
+            self.workload, self.threads, self.repeats, self.seed, self.timeout_s
+        );
+        if let Some(units) = self.units {
+            line.push_str(&format!(" units={units}"));
+        }
+        if self.cost {
+            line.push_str(" cost=1");
+        }
+        for (key, value) in &self.settings {
+            line.push_str(&format!(" set={key}={value}"));
+        }
+        line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ceasefire_base::Kind;
+
+    fn catalog() -> Catalog {
+        let text = r#"
+{"name":"zero","group":"control","unit":"call","about":"a","threads_min":1,"needs":[],"packages":[],"programs":[],"shared":false}
+{"name":"mprotect","group":"micro","unit":"call","about":"a","threads_min":2,"needs":[],"packages":[],"programs":[],"shared":false}
+{"name":"migrate","group":"micro","unit":"page","about":"a","threads_min":2,"needs":["nodes"],"packages":[],"programs":[],"shared":false}
+{"name":"apache","group":"app","unit":"request","about":"a","threads_min":1,"needs":[],"packages":["apache2-bin"],"programs":["/usr/sbin/apache2"],"shared":false}
+"#;
+        Catalog::parse(text).expect("the sample catalog parses")
+    }
+
+    fn request() -> Request {
+        Request {
+            workloads: vec![],
+            vcpus: vec![4],
+            threads: None,
+            nodes: None,
+            repeats: 3,
+            seed: 1,
+            units: None,
+            settings: vec![],
+            cost: false,
+        }
+    }
+
+    #[test]
+    fn numbers_out_of_range_are_usage_errors() {
+        let cases: Vec<fn(&mut Request)> = vec![
+            |r| r.vcpus = vec![0],
+            |r| r.vcpus = vec![5000],
+            |r| r.nodes = Some(0),
+            |r| r.nodes = Some(8),
+            |r| r.threads = Some(vec![0]),
+            |r| r.threads = Some(vec![5]),
+            |r| r.repeats = 0,
+            |r| r.cost = true,
+        ];
+        for change in cases {
+            let mut request = request();
+            change(&mut request);
+            let error = request.validate().expect_err("must be refused");
+            assert_eq!(error.kind, Kind::Usage);
+            assert!(error.remedy.is_some(), "{error} has no remedy");
+        }
+        request().validate().expect("the unchanged request is right");
+    }
+
+    #[test]
+    fn node_workloads_boot_a_machine_of_their_own() {
+        let plan = request().plan(&catalog()).expect("plans");
+        let shapes: Vec<_> = plan.boots.iter().map(|b| (b.nodes, b.jobs.len())).collect();
+        assert_eq!(shapes, [(1, 2), (2, 1)]);
+        assert!(plan.skips.is_empty());
+    }
+
+    #[test]
+    fn a_machine_too_small_for_two_nodes_is_a_counted_skip() {
+        let mut request = request();
+        request.nodes = Some(1);
+        let plan = request.plan(&catalog()).expect("plans");
+        assert_eq!(plan.skips.len(), 1);
+        assert_eq!(plan.skips[0].workload, "migrate");
+    }
+
+    #[test]
+    fn every_cost_repeat_is_a_boot() {
+        let mut request = request();
+        request.vcpus = vec![1];
+        request.cost = true;
+        request.repeats = 5;
+        let plan = request.plan(&catalog()).expect("plans");
+        assert_eq!(plan.boots.len(), 5);
+        assert!(plan.boots.iter().all(|b| b.jobs.iter().all(|j| j.repeats == 1 && j.cost)));
+    }
+
+    #[test]
+    fn applications_are_only_run_when_named() {
+        let all = request().plan(&catalog()).expect("plans");
+        assert!(all.boots.iter().all(|b| b.packages.is_empty()));
+        let mut request = request();
+        request.workloads = vec!["apache".into()];
+        let plan = request.plan(&catalog()).expect("plans");
+        assert_eq!(plan.boots.len(), 1);
+        assert_eq!(plan.boots[0].packages, ["apache2-bin"]);
+    }
+
+    #[test]
+    fn job_lines_carry_every_choice() {
+        let job = Job {
+            workload: "munmap".into(),
+            threads: 8,
+            repeats: 3,
+            seed: 7,
+            units: Some(100),
+            settings: vec![("pages".into(), "32".into())],
+            cost: true,
+            timeout_s: 60,
+        };
+        assert_eq!(
+            job.line(),
+            "run munmap threads=8 repeats=3 seed=7 timeout_s=60 units=100 cost=1 set=pages=32"
+        );
+    }
+}

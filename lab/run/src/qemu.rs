@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The emulator's command line, and nothing else: a pure function of the boot and the artefacts.
+
+use crate::plan::{Boot, ThreadMode};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// The guest opens the port by this name (lab/guest/init.c).
+pub const VERDICT_PORT: &str = "ceasefire.verdict";
+
+/// What executes the guest's instructions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Accel {
+    Tcg { thread_mode: ThreadMode, slice_us: Option<u32> },
+    Kvm,
+}
+
+/// Where the guest's console goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Console {
+    File(PathBuf),
+    /// The terminal; the verdict then goes to a file.
+    Terminal {
+        verdict: PathBuf,
+        is_prompt: bool,
+    },
+}
+
+#[derive(Debug, Clone)]
+pub struct Hardware<'a> {
+    pub qemu: &'a Path,
+    pub firmware: &'a [PathBuf],
+    pub kernel: &'a Path,
+    pub initrd: &'a Path,
+    pub accel: Accel,
+    pub memory_mib: u32,
+    pub console: Console,
+    /// Appended last, so that it wins over ours.
+    pub kernel_arguments: &'a str,
+}
+
+/// `panic_on_warn` makes a kernel warning a failed run; the rest takes noise out of the counts:
+/// a watchdog or a stall detector would interrupt CPUs because emulation is slow, not because of the kernel.
+const KERNEL_ARGUMENTS: &str = "console=ttyS0 panic_on_warn=1 panic=-1 oops=panic quiet loglevel=4 nokaslr \
+     tsc=reliable nowatchdog rcupdate.rcu_cpu_stall_suppress=1 random.trust_cpu=on";
+
+impl Accel {
+    /// The value of `-accel`.
+    pub fn argument(self) -> String {
+        match self {
+            Accel::Kvm => "kvm".into(),
+            Accel::Tcg { thread_mode, slice_us } => {
+                let mut text = format!("tcg,thread={}", thread_mode.as_str());
+                if let (ThreadMode::Single, Some(slice)) = (thread_mode, slice_us) {
+                    text.push_str(&format!(",slice-us={slice}"));
+                }
+                text
+            }
+        }
+    }
+}
+
+/// The value of `-cpu`. Counting instructions, TCG counts `rep stosb` once per byte and hides everything
+/// else behind it, so cost rows take the CPU without fast string operations.
+pub fn cpu_model(accel: Accel, cost: bool) -> &'static str {
+    match (accel, cost) {
+        (Accel::Kvm, _) => "host",
+        (_, false) => "max",
+        (_, true) => "max,-erms,-fsrm",
+    }
+}
+
+/// The arguments after the program's name.
+pub fn arguments(hardware: &Hardware, boot: &Boot) -> Vec<OsString> {
+    let mut args = Words(Vec::new());
+    args.put(&["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
+    args.put(&["-machine", "pc", "-accel", &hardware.accel.argument()]);
+    args.put(&["-cpu", cpu_model(hardware.accel, boot.cost)]);
+    args.put(&["-smp", &topology(boot.vcpus, boot.nodes)]);
+    // QEMU wants the nodes' memory to add up.
+    let node_mib = hardware.memory_mib / boot.nodes;
+    args.put(&["-m", &format!("{}M", node_mib * boot.nodes)]);
+    if boot.cost {
+        args.put(&["-icount", "shift=0"]);
+    }
+    if boot.nodes > 1 {
+        for (node, (first, last)) in node_cpus(boot.vcpus, boot.nodes).into_iter().enumerate() {
+            args.put(&["-object", &format!("memory-backend-ram,id=mem{node},size={node_mib}M")]);
+            args.put(&["-numa", &format!("node,nodeid={node},memdev=mem{node},cpus={first}-{last}")]);
+        }
+    }
+    for directory in hardware.firmware {
+        args.path("-L", directory);
+    }
+    args.put(&["-device", "virtio-serial-pci"]);
+    match &hardware.console {
+        Console::File(path) => {
+            args.put(&["-chardev", "stdio,id=verdict,signal=off"]);
+            args.put(&["-serial", &format!("file:{}", escape_commas(path))]);
+        }
+        Console::Terminal { verdict, is_prompt } => {
+            args.put(&["-chardev", &format!("file,id=verdict,path={}", escape_commas(verdict))]);
+            // At a prompt Ctrl-C is for the guest, and Ctrl-A x for the emulator.
+            let signal = if *is_prompt { "mux=on,signal=off" } else { "signal=on" };
+            args.put(&["-chardev", &format!("stdio,id=console,{signal}"), "-serial", "chardev:console"]);
+        }
+    }
+    args.put(&["-device", &format!("virtserialport,chardev=verdict,name={VERDICT_PORT}")]);
+    args.path("-kernel", hardware.kernel);
+    args.path("-initrd", hardware.initrd);
+    args.put(&["-append", format!("{KERNEL_ARGUMENTS} {}", hardware.kernel_arguments).trim_end()]);
+    args.0
+}
+
+struct Words(Vec<OsString>);
+
+impl Words {
+    fn put(&mut self, words: &[&str]) {
+        self.0.extend(words.iter().map(OsString::from));
+    }
+
+    /// File names need not be text.
+    fn path(&mut self, flag: &str, path: &Path) {
+        self.0.push(flag.into());
+        self.0.push(path.into());
+    }
+}
+
+/// A socket must not lie in two nodes: Linux warns, and a warning is a failed run.
+fn topology(vcpus: u32, nodes: u32) -> String {
+    if vcpus % nodes == 0 {
+        format!("{vcpus},sockets={nodes},cores={},threads=1", vcpus / nodes)
+    } else {
+        format!("{vcpus},sockets={vcpus},cores=1,threads=1")
+    }
+}
+
+/// First and last CPU of every node; the first nodes take what does not divide evenly.
+fn node_cpus(vcpus: u32, nodes: u32) -> Vec<(u32, u32)> {
+    let mut first = 0;
+    (0..nodes)
+        .map(|node| {
+            let count = vcpus / nodes + u32::from(node < vcpus % nodes);
+            let range = (first, first + count - 1);
+            first += count;
+            range
+        })
+        .collect()
+}
+
+/// QEMU splits option values at commas; a doubled comma stands for one.
+fn escape_commas(path: &Path) -> String {
+    path.display().to_string().replace(',', ",,")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(boot: &Boot, accel: Accel) -> String {
+        let hardware = Hardware {
+            qemu: Path::new("qemu"),
+            firmware: &[PathBuf::from("/fw")],
+            kernel: Path::new("bzImage"),
+            initrd: Path::new("initrd"),
+            accel,
+            memory_mib: 2048,
+            console: Console::File("/a,b/console".into()),
+            kernel_arguments: "mitigations=off",
+        };
+        arguments(&hardware, boot)
+            .iter()
+            .map(|a| a.to_string_lossy().into_owned())
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+
+    fn boot(vcpus: u32, nodes: u32, cost: bool) -> Boot {
+        Boot { cost, ..Boot::new(vcpus, nodes) }
+    }
+
+    #[test]
+    fn nodes_share_every_cpu_once() {
+        for vcpus in 1..=64 {
+            for nodes in 1..=vcpus.min(8) {
+                let ranges = node_cpus(vcpus, nodes);
+                assert_eq!(ranges.len(), nodes as usize);
+                let mut next = 0;
+                for (first, last) in ranges {
+                    assert_eq!(first, next);
+                    assert!(last >= first);
+                    next = last + 1;
+                }
+                assert_eq!(next, vcpus);
+            }
+        }
+    }
+
+    #[test]
+    fn shapes_reach_the_command_line() {
+        let tcg = Accel::Tcg { thread_mode: ThreadMode::Single, slice_us: Some(1000) };
+        let plain = text(&boot(4, 1, false), tcg);
+        assert!(plain.contains("-accel tcg,thread=single,slice-us=1000"), "{plain}");
+        assert!(!plain.contains("-numa") && !plain.contains("-icount"), "{plain}");
+        assert!(plain.contains("file:/a,,b/console"), "{plain}");
+        assert!(plain.ends_with("mitigations=off"), "{plain}");
+        let nodes = text(&boot(16, 4, false), tcg);
+        assert_eq!(nodes.matches("-numa").count(), 4);
+        assert!(nodes.contains("cpus=12-15") && nodes.contains("sockets=4,cores=4"), "{nodes}");
+        let cost = text(&boot(1, 1, true), tcg);
+        assert!(cost.contains("-icount shift=0") && cost.contains("-erms"), "{cost}");
+        let multi = Accel::Tcg { thread_mode: ThreadMode::Multi, slice_us: Some(1000) };
+        assert!(!text(&boot(2, 1, false), multi).contains("slice-us"));
+    }
+}
