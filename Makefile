@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# Thin on purpose: every goal is one command of the `ceasefire` binary or one test tier.
+SHELL      := /bin/sh
+RUST_LEAST := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+CARGO      ?= cargo
+TARGET     := $(or $(CARGO_TARGET_DIR),target)
+CEASEFIRE  := $(TARGET)/release/ceasefire
+
+.PHONY: help toolchain tool build demo lab test clean
+.DEFAULT_GOAL := help
+
+help: ## this list
+	@echo 'Ceasefire: TLB shootdowns made rare, visible and predictable.'
+	@echo
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | while IFS='|' read -r goal text; do \
+		printf '%-22s %s\n' "$$goal" "$$text"; done
+	@echo
+	@echo "  make test-TIER       one tier alone: $$(tests/run --list | tr '\n' ' ')"
+
+toolchain:
+	@command -v $(CARGO) >/dev/null 2>&1 || { \
+		echo 'error: cargo is not installed; install Rust $(RUST_LEAST) or newer (rustup, or your distribution)' >&2; exit 4; }
+	@have=$$(rustc --version | sed 's/^rustc \([0-9.]*\).*/\1/'); \
+	[ "$$(printf '%s\n' $(RUST_LEAST) "$$have" | sort -V | head -n 1)" = $(RUST_LEAST) ] || { \
+		echo "error: rustc $$have is too old; install Rust $(RUST_LEAST) or newer (rustup update)" >&2; exit 4; }
+
+tool: toolchain ## build the ceasefire binary
+	@$(CARGO) build --release --locked --quiet
+
+build: tool ## build kernels and the emulator into the cache
+	@$(CEASEFIRE) lab build
+
+demo: tool ## build, boot, measure, report: the tour (out/report.html)
+	@$(CEASEFIRE) lab demo
+
+lab: tool ## every workload in every shape (long)
+	@$(CEASEFIRE) lab all
+
+test: toolchain ## every tier
+	@tests/run
+
+test-%: toolchain
+	@tests/run $*
+
+clean: ## remove what was built in the checkout (not the cache: ceasefire lab clean)
+	@rm -rf $(TARGET) out
