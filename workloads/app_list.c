@@ -98,6 +98,6 @@ APP_LIST(app_plzip, "app-plzip", "plzip", "/usr/bin/plzip", 4,
 APP_LIST(app_7zz, "app-7zz", "7zip", "/usr/bin/7zz", 4,
 	 "7-Zip compresses a text with LZMA2, in chunks of 256 KiB on all threads.",
 	 "a", "-bd", "-mx=1", "-mmt=%t", "-m0=lzma2:d=64k:c=256k", "-mtm=off", "%o", "%i");
-APP_LIST(app_sort, "app-sort", "coreutils", "/usr/bin/sort", 8,
+APP_LIST(app_sort, "app-sort", "coreutils", "/usr/bin/sort", 16,
 	 "sort orders the lines of a text in memory on all threads.",
 	 "--parallel=%t", "-S", "128M");

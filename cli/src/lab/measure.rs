@@ -143,7 +143,8 @@ fn finish(results: Results, output: &Output) -> Result<()> {
 
 /// The workloads there are. Needs a C compiler, nothing else.
 pub fn catalog(ctx: &Context) -> Result<Catalog> {
-    let binary = guest::workloads_binary(ctx)?;
+    // Even a dry run must know which workloads exist, and only the program can tell.
+    let binary = guest::workloads_binary(&Context { dry_run: false, ..ctx.clone() })?;
     Catalog::parse(&exec::read(&exec::Command::new(binary).arg("list"))?)
 }
 

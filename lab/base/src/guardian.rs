@@ -7,11 +7,13 @@
 //! would reach only the direct child, make, and not the compilers below it.)
 
 use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::OnceLock;
 
 const GROUPS_MAX: usize = 256;
 
 static PIPE: OnceLock<Option<RawFd>> = OnceLock::new();
+static PROCESS: AtomicI32 = AtomicI32::new(0);
 
 /// The writing end of the guardian's pipe; started at the first call. None if it could not start.
 pub fn pipe() -> Option<RawFd> {
@@ -47,7 +49,22 @@ fn start() -> Option<RawFd> {
                     return None;
                 }
             }
+            PROCESS.store(child, Ordering::Relaxed);
+            // SAFETY: farewell() makes system calls only and cannot unwind.
+            unsafe { libc::atexit(farewell) };
             Some(writing)
+        }
+    }
+}
+
+/// At our ordinary end: dismisses the guardian and reaps it, for containers whose PID 1 reaps nobody.
+extern "C" fn farewell() {
+    let process = PROCESS.swap(0, Ordering::Relaxed);
+    if let (Some(Some(pipe)), true) = (PIPE.get(), process > 0) {
+        // SAFETY: plain system calls; the pipe is not used after this, since the program is at its end.
+        unsafe {
+            libc::close(*pipe);
+            libc::waitpid(process, std::ptr::null_mut(), 0);
         }
     }
 }

@@ -24,8 +24,9 @@ const OBJECTS_ESTIMATE: u64 = 1172;
 const NOT_UNPACKED: [&str; 5] =
     ["Documentation/*/*", "arch/*/boot/dts", "drivers/gpu/drm/amd/include", "tools/perf", "tools/testing"];
 /// Left by builds in a user's tree; a copy without them is as good as a fresh checkout.
-const NOT_COPIED: [&str; 9] = [
+const NOT_COPIED: [&str; 10] = [
     ".git",
+    "./vmlinux",
     "*.o",
     "*.a",
     "*.ko",
@@ -394,31 +395,24 @@ impl Plan<'_> {
     }
 
     fn unpack(&self, tree: &Path) -> Result<()> {
-        let excluded = |patterns: &[&str]| {
-            let quoted: Vec<String> = patterns
-                .iter()
-                .map(|pattern| format!("--exclude={}", exec::quote(pattern.as_ref())))
-                .collect();
-            quoted.join(" ")
-        };
+        let below_top = NOT_UNPACKED.iter().map(|pattern| format!("*/{pattern}"));
+        let exclude = |pattern: String| format!("--exclude={}", exec::quote(pattern.as_ref()));
+        let unneeded = below_top.map(exclude).collect::<Vec<_>>().join(" ");
         let to = exec::quote(tree.as_os_str());
         let script = match &self.origin {
-            Origin::Deb { file, tarball } => {
-                let anchored: Vec<String> =
-                    NOT_UNPACKED.iter().map(|pattern| format!("*/{pattern}")).collect();
-                let anchored: Vec<&str> = anchored.iter().map(String::as_str).collect();
+            Origin::Deb { file, tarball } => format!(
+                "set -o pipefail; dpkg-deb --fsys-tarfile {} | tar -xO ./{} | xz -dc | tar -x -C {to} --strip-components=1 {unneeded}",
+                exec::quote(file.as_os_str()),
+                exec::quote(tarball.as_ref()),
+            ),
+            Origin::Tree(source) => {
+                let left = NOT_COPIED.iter().map(|pattern| exclude(pattern.to_string()));
                 format!(
-                    "set -o pipefail; dpkg-deb --fsys-tarfile {} | tar -xO ./{} | xz -dc | tar -x -C {to} --strip-components=1 {}",
-                    exec::quote(file.as_os_str()),
-                    exec::quote(tarball.as_ref()),
-                    excluded(&anchored)
+                    "set -o pipefail; tar -c -C {} {unneeded} {} . | tar -x -C {to}",
+                    exec::quote(source.as_os_str()),
+                    left.collect::<Vec<_>>().join(" ")
                 )
             }
-            Origin::Tree(source) => format!(
-                "set -o pipefail; tar -c -C {} {} . | tar -x -C {to}",
-                exec::quote(source.as_os_str()),
-                excluded(&NOT_COPIED)
-            ),
         };
         let step = self.step("unpack");
         self.run(&Command::new("bash").arg("-c").arg(script))?;

@@ -175,7 +175,10 @@ impl Plan<'_> {
         let firmware = dir.join(FIRMWARE);
         self.run(&Command::new("mkdir").arg("-p").arg(&firmware))?;
         // The signature of the source was checked by apt through the package lists.
-        let unpack = Command::new("dpkg-source").args(["-x", "--no-check"]).arg(&self.source.file).arg(&tree);
+        let unpack = Command::new("dpkg-source")
+            .args(["-x", "--no-check", "--no-copy"])
+            .arg(&self.source.file)
+            .arg(&tree);
         self.stage("unpack", &unpack)?;
         self.changes.apply(self.context, &tree, &self.log)?;
         self.stage("configure", &Command::new("./configure").args(&self.spec.configure).cwd(&tree))?;

@@ -265,12 +265,7 @@ fn fetch(context: &Context, base: &Base, kind: PackageKind) -> Result<Source> {
             PackageKind::Source => apt.download_source(&base.package, &version, dir)?,
         };
         let sha256 = hash::file(&file)?;
-        let expected =
-            base.checked.iter().find(|checked| checked.version == version).and_then(|c| c.sha256.as_ref());
-        if expected.is_some_and(|expected| !expected.eq_ignore_ascii_case(&sha256)) {
-            return Err(Error::failed(format!("{} {version} is not the file BASE.toml was checked with", base.package))
-                .remedy("check the mirror; if Debian really replaced the file, check it anew and change sha256 in BASE.toml"));
-        }
+        check_sum(base, &version, &sha256)?;
         let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
         Ok(Facts::from([
             ("package".into(), base.package.clone()),
@@ -340,7 +335,23 @@ fn cached(context: &Context, base: &Base) -> Option<Source> {
     of_entry(base, &version, &entry).ok()
 }
 
+/// Is it the very file that BASE.toml was checked with?
+fn check_sum(base: &Base, version: &str, sha256: &str) -> Result<()> {
+    let recorded = base.checked.iter().find(|checked| checked.version == version);
+    match recorded.and_then(|checked| checked.sha256.as_ref()) {
+        Some(expected) if !expected.eq_ignore_ascii_case(sha256) => Err(Error::failed(format!(
+            "{} {version} is not the file that BASE.toml records (sha256 {sha256})",
+            base.package
+        ))
+        .remedy(
+            "check the package mirror; if Debian did replace the file, check it anew and record its sha256",
+        )),
+        _ => Ok(()),
+    }
+}
+
 fn of_entry(base: &Base, version: &str, entry: &Entry) -> Result<Source> {
+    check_sum(base, version, &entry.fact("sha256"))?;
     Ok(Source {
         version: version.to_string(),
         is_checked: base.checked.iter().any(|checked| checked.version == version),
@@ -426,6 +437,15 @@ mod tests {
             .expect("recognised");
         assert!(error.message.contains("can't find file to patch"), "{error:?}");
         assert!(unappliable(Path::new("x.patch"), &said("patch: something else")).is_none());
+    }
+
+    #[test]
+    fn another_file_under_a_checked_version_is_refused() {
+        let base = base();
+        assert!(check_sum(&base, "6.12.117-1~deb12u1", "AB").is_ok());
+        assert!(check_sum(&base, "6.12.107-1~deb12u1", "anything").is_ok(), "none is recorded");
+        let error = check_sum(&base, "6.12.117-1~deb12u1", "cd").expect_err("another file");
+        assert!(error.message.contains("sha256 cd"), "{error:?}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A comparison for a terminal: absolute figures beside every percentage.
 
-use crate::compare::{Change, Comparison, RowName, JUDGED};
+use crate::compare::{Change, Comparison, RowChange, RowName, JUDGED};
 use crate::figure::figure;
 use crate::schema;
 use crate::text::{clean, flow, pad_left, pad_right, width, wrap, Options, Paint};
@@ -9,7 +9,9 @@ use crate::text::{clean, flow, pad_left, pad_right, width, wrap, Options, Paint}
 pub(crate) fn render(comparison: &Comparison, options: &Options) -> String {
     let columns = options.columns();
     let mut lines = Vec::new();
-    for row in &comparison.rows {
+    let (still, moving): (Vec<&RowChange>, Vec<&RowChange>) =
+        comparison.rows.iter().partition(|row| row.changes.iter().all(|change| change.a == change.b));
+    for row in moving {
         let title = if row.a.kernel == row.b.kernel && row.a.mode == row.b.mode {
             row.b.label()
         } else {
@@ -29,6 +31,7 @@ pub(crate) fn render(comparison: &Comparison, options: &Options) -> String {
             );
         }
     }
+    list("Unchanged in every figure", still.iter().map(|row| row.b.label()), options, &mut lines);
     for (title, names) in
         [("Only in the first file", &comparison.only_a), ("Only in the second file", &comparison.only_b)]
     {
@@ -44,6 +47,9 @@ pub(crate) fn render(comparison: &Comparison, options: &Options) -> String {
         lines.push(String::new());
         let legend = "= the repeats of both sides overlap: no change is proved.";
         lines.extend(wrap(legend, "", 2, columns).iter().map(|line| options.paint(Paint::Quiet, line)));
+    }
+    if lines.first().is_some_and(|line| line.is_empty()) {
+        lines.remove(0);
     }
     let mut text = lines.join("\n");
     text.push('\n');

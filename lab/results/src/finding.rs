@@ -7,15 +7,9 @@ use crate::stats;
 use crate::text::count;
 use std::collections::BTreeSet;
 
-/// Rows that say something about shootdowns: not the controls, not the cost rows, both counts measured.
+/// Rows that say something about shootdowns: not the controls, not the cost rows, targets measured.
 pub(crate) fn shown(results: &Results) -> Vec<&Row> {
-    results
-        .rows
-        .iter()
-        .filter(|row| {
-            !row.control && !row.cost && row.sent_per_unit.is_some() && row.received_per_unit.is_some()
-        })
-        .collect()
+    results.rows.iter().filter(|row| !row.control && !row.cost && row.received_per_unit.is_some()).collect()
 }
 
 /// Kernels and modes in the order they appear; the baseline is `vanilla` if it is there, else the first.
@@ -83,12 +77,19 @@ fn alone(rows: &[&Row]) -> String {
     targets.sort_by(|a, b| a.0.total_cmp(&b.0));
     let silent: BTreeSet<&str> = widest
         .iter()
-        .filter(|row| row.sent_per_unit.is_some_and(|sent| sent.max == 0.0))
+        .filter(|row| row.received_per_unit.is_some_and(|received| received.max == 0.0))
         .map(|row| row.workload.as_str())
         .collect();
     let at = format!("At {}", count(u64::from(threads), "thread"));
     let (Some(least), Some(most)) = (targets.first(), targets.last()) else {
-        return format!("{at}, none of the {} sent a shootdown.", count(widest.len() as u64, "row"));
+        let rows = count(widest.len() as u64, "row");
+        return if silent.len() == widest.len() {
+            format!("{at}, no other CPU received a shootdown in any of {rows}.")
+        } else {
+            format!("{at}, shootdowns were received in {} of {rows}; how many were sent was not measured.", {
+                widest.iter().filter(|row| row.received_per_unit.is_some_and(|r| r.max > 0.0)).count()
+            })
+        };
     };
     let values: Vec<f64> = targets.iter().map(|target| target.0).collect();
     let middle = stats::median(&values).map_or_else(String::new, figure);
@@ -107,9 +108,10 @@ fn alone(rows: &[&Row]) -> String {
     match silent.len() {
         0 => {}
         1..=3 => {
-            sentence.push_str(&format!("; {} sent none", silent.into_iter().collect::<Vec<_>>().join(", ")));
+            sentence
+                .push_str(&format!("; {} caused none", silent.into_iter().collect::<Vec<_>>().join(", ")));
         }
-        n => sentence.push_str(&format!("; {n} workloads sent none")),
+        n => sentence.push_str(&format!("; {n} workloads caused none")),
     }
     sentence.push('.');
     sentence

@@ -266,6 +266,14 @@ impl Row {
         }
     }
 
+    /// Without a probe the guest repeats the interrupt row as `received`, and says so by having no
+    /// kernel-range figure: then there are not two sources to hold against each other.
+    pub fn has_two_sources(&self) -> bool {
+        self.kernel_range_per_unit.is_some()
+            && self.received_per_unit.is_some()
+            && self.received_irq_per_unit.is_some()
+    }
+
     /// Received over sent, of the medians; `None` where nothing was sent.
     pub fn targets_per_shootdown(&self) -> Option<f64> {
         let (sent, received) = (self.sent_per_unit?.median, self.received_per_unit?.median);
@@ -343,6 +351,7 @@ impl Results {
     pub fn disagreements(&self) -> Vec<&Row> {
         self.rows
             .iter()
+            .filter(|row| row.has_two_sources())
             .filter(|row| match (row.received_per_unit, row.received_irq_per_unit) {
                 (Some(tracepoint), Some(interrupts)) => {
                     !crate::aggregate::holds(interrupts.median, tracepoint.median)

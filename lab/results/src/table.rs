@@ -108,7 +108,9 @@ fn counts(results: &Results, options: &Options, lines: &mut Vec<String>) {
         rows.sort_by_cached_key(|row| first(row));
         table = by_workload(&rows, &variants, columns);
     }
-    if !fits(&table) {
+    // Stacked lines leave out what was not measured; a table must show a mark for it.
+    let is_stacked = !fits(&table);
+    if is_stacked {
         table = stacked(&rows, &variants, columns);
     }
     lines.extend(table.into_iter().map(|(line, paint)| match paint {
@@ -119,7 +121,7 @@ fn counts(results: &Results, options: &Options, lines: &mut Vec<String>) {
     if rows.iter().any(|row| row.noisy) {
         legend.push("~ sent or received spreads over 10 % between repeats.".to_string());
     }
-    if rows.iter().any(|row| COLUMNS.iter().any(|column| (column.get)(row) == ABSENT)) {
+    if !is_stacked && rows.iter().any(|row| COLUMNS.iter().any(|column| (column.get)(row) == ABSENT)) {
         legend.push("- not measured, or nothing sent to divide by.".to_string());
     }
     for sentence in legend {
@@ -411,7 +413,8 @@ pub(crate) fn missing_sentence(entry: &Unmeasured) -> String {
         place.push_str(&format!(", {}", count(u64::from(vcpus), "vCPU")));
     }
     if let Some(kernel) = &entry.kernel {
-        place.push_str(&format!(", {kernel}"));
+        let mode = entry.mode.as_ref().map_or_else(String::new, |mode| format!(" ({mode})"));
+        place.push_str(&format!(", {kernel}{mode}"));
     }
     format!("{place}: {}", entry.reason)
 }

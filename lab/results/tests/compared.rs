@@ -159,7 +159,7 @@ fn the_table_fits_and_the_json_names_its_schema() {
         assert!(table.lines().all(|line| line.chars().count() <= width), "{width}:\n{table}");
     }
     let table = comparison.table(&Options { width: 80, colour: false });
-    assert!(table.contains("-94.0 %"), "{table}");
+    assert!(table.contains("-94.0 %") && table.contains("Unchanged in every figure ("), "{table}");
     let json: serde_json::Value = serde_json::from_str(&comparison.to_json().expect("writes")).expect("JSON");
     assert_eq!(json["schema"], "ceasefire.compare/1");
     assert!(json["rows"][0]["changes"][0]["percent"].is_number());

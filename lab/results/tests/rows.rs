@@ -103,7 +103,7 @@ fn zero_units_fail_the_row_instead_of_dividing() {
 #[test]
 fn controls_are_judged_tightly_from_every_source() {
     let counters = |sent: i64, received: i64, irq: i64| {
-        format!("\"sent\":{sent},\"received\":{received},\"received_irq\":{irq}")
+        format!("\"sent\":{sent},\"received\":{received},\"received_irq\":{irq},\"kernel_received\":0")
     };
     let n = "{\"sent\":1000,\"received\":7000}";
     let zero = "{\"sent\":0,\"received\":0}";
@@ -151,12 +151,42 @@ fn controls_are_judged_tightly_from_every_source() {
 #[test]
 fn an_unmeasured_source_is_neither_pass_nor_failure() {
     let expect = "{\"sent\":10,\"received\":70}";
-    let partly =
-        results(&[run("c", 0, 10, "aa", "\"sent\":null,\"received\":70,\"received_irq\":70", expect)])
-            .expect("rows");
+    let partly = results(&[run(
+        "c",
+        0,
+        10,
+        "aa",
+        "\"sent\":null,\"received\":70,\"received_irq\":70,\"kernel_received\":0",
+        expect,
+    )])
+    .expect("rows");
     assert!(matches!(partly.verdict(), Verdict::Partly(names) if names.len() == 1));
     let none = results(&[run("c", 0, 10, "aa", "\"sent\":null", expect)]).expect("rows");
     assert_eq!(none.verdict(), Verdict::NoControl, "a control that measured nothing proves nothing");
+}
+
+#[test]
+fn a_copied_source_is_not_a_second_one() {
+    let expect = "{\"sent\":10,\"received\":70}";
+    let counters = "\"sent\":10,\"received\":70,\"received_irq\":70,\"kernel_received\":null";
+    let results = results(&[run("c", 0, 10, "aa", counters, expect)]).expect("rows");
+    let judged: Vec<(&str, Option<bool>)> =
+        results.controls.iter().map(|control| (control.source.as_str(), control.ok)).collect();
+    assert_eq!(judged, [("sent", Some(true)), ("received", None), ("received_irq", Some(true))]);
+    assert!(!results.rows[0].has_two_sources());
+    let html = ceasefire_results::report::html(&results).expect("a report");
+    assert!(html.contains("In 1 row, received is the interrupt row"), "the reader is told");
+    assert!(!html.contains("agree within 1 %"), "no agreement is claimed");
+}
+
+#[test]
+fn two_sources_that_disagree_are_counted() {
+    let counters =
+        |irq: u64| format!("\"sent\":10,\"received\":1000,\"received_irq\":{irq},\"kernel_received\":0");
+    for (irq, disagreeing) in [(1000, 0), (1010, 0), (1011, 1), (989, 1)] {
+        let results = results(&[run("w", 0, 10, "aa", &counters(irq), "null")]).expect("rows");
+        assert_eq!(results.disagreements().len(), disagreeing, "{irq}");
+    }
 }
 
 #[test]

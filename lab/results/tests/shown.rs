@@ -148,7 +148,7 @@ fn the_report_is_whole_self_contained_and_spoken() {
 fn the_finding_is_computed_and_carries_its_condition() {
     let html = report::html(&sample::one_kernel()).expect("a report");
     assert!(
-        html.contains("At 8 threads, one shootdown interrupts a median of 6.09 other CPUs over 7 rows (from 4.97 in mmap-read to 7.00 in madvise-scaling); anon-r-seq sent none."),
+        html.contains("At 8 threads, one shootdown interrupts a median of 6.09 other CPUs over 7 rows (from 4.97 in mmap-read to 7.00 in madvise-scaling); anon-r-seq caused none."),
         "{}",
         html.split("class=\"finding\"").nth(1).unwrap_or("no finding").chars().take(400).collect::<String>()
     );
@@ -157,6 +157,18 @@ fn the_finding_is_computed_and_carries_its_condition() {
         "Against vanilla, abis (full) changes the shootdowns received per unit by a median of \u{2212}94.0 %"
     ));
     assert!(html.contains("received nothing in either"));
+    // Without a sender's count nothing is said about senders.
+    let mut host = sample::one_kernel();
+    host.rows.iter_mut().for_each(|row| row.sent_per_unit = None);
+    let html = report::html(&host).expect("a report");
+    assert!(html.contains(
+        "At 8 threads, shootdowns were received in 7 of 8 rows; how many were sent was not measured."
+    ));
+    host.rows.iter_mut().for_each(|row| {
+        row.received_per_unit = Some(ceasefire_results::stats::Spread { median: 0.0, min: 0.0, max: 0.0 });
+    });
+    let html = report::html(&host).expect("a report");
+    assert!(html.contains("At 8 threads, no other CPU received a shootdown in any of 8 rows."));
     let empty = report::html(&Results::new(Default::default())).expect("a report");
     assert!(empty.contains("No row of this file measures shootdowns.") && empty.contains("No control ran"));
 }

@@ -44,6 +44,12 @@ pub struct Hardware<'a> {
 const KERNEL_ARGUMENTS: &str = "console=ttyS0 panic_on_warn=1 panic=-1 oops=panic quiet loglevel=4 nokaslr \
      tsc=reliable nowatchdog rcupdate.rcu_cpu_stall_suppress=1 random.trust_cpu=on";
 
+/// One instruction is one nanosecond; nothing in the guest depends on the host's clock or randomness.
+const COST_ARGUMENTS: [&str; 6] =
+    ["-icount", "shift=0,sleep=off", "-rtc", "clock=vm,base=2024-01-01", "-seed", "1"];
+/// A fixed address layout, and no calibration of the APIC timer (10 s of host time under icount): the HPET ticks.
+const COST_KERNEL_ARGUMENTS: &str = "norandmaps nolapic_timer";
+
 impl Accel {
     /// The value of `-accel`.
     pub fn argument(self) -> String {
@@ -81,7 +87,7 @@ pub fn arguments(hardware: &Hardware, boot: &Boot) -> Vec<OsString> {
     let node_mib = hardware.memory_mib / boot.nodes;
     args.put(&["-m", &format!("{}M", node_mib * boot.nodes)]);
     if boot.cost {
-        args.put(&["-icount", "shift=0"]);
+        args.put(&COST_ARGUMENTS);
     }
     if boot.nodes > 1 {
         for (node, (first, last)) in node_cpus(boot.vcpus, boot.nodes).into_iter().enumerate() {
@@ -95,7 +101,8 @@ pub fn arguments(hardware: &Hardware, boot: &Boot) -> Vec<OsString> {
     args.put(&["-device", "virtio-serial-pci"]);
     match &hardware.console {
         Console::File(path) => {
-            args.put(&["-chardev", "stdio,id=verdict,signal=off"]);
+            // Not the stdio back end: it closes the port when standard input ends, and the guest's write waits.
+            args.put(&["-chardev", "file,id=verdict,path=/dev/stdout"]);
             args.put(&["-serial", &format!("file:{}", escape_commas(path))]);
         }
         Console::Terminal { verdict, is_prompt } => {
@@ -108,7 +115,10 @@ pub fn arguments(hardware: &Hardware, boot: &Boot) -> Vec<OsString> {
     args.put(&["-device", &format!("virtserialport,chardev=verdict,name={VERDICT_PORT}")]);
     args.path("-kernel", hardware.kernel);
     args.path("-initrd", hardware.initrd);
-    args.put(&["-append", format!("{KERNEL_ARGUMENTS} {}", hardware.kernel_arguments).trim_end()]);
+    let cost = if boot.cost { COST_KERNEL_ARGUMENTS } else { "" };
+    let words = [KERNEL_ARGUMENTS, cost, hardware.kernel_arguments];
+    let words: Vec<&str> = words.into_iter().filter(|words| !words.is_empty()).collect();
+    args.put(&["-append", &words.join(" ")]);
     args.0
 }
 

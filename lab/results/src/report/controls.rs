@@ -29,10 +29,11 @@ pub(super) fn controls(results: &Results, page: &mut String) {
     };
     page.push_str(&format!("<p class=\"{class}\">{}</p>\n", escape(&sentence)));
     let disagreements = results.disagreements();
-    let both = results
+    let both = results.rows.iter().filter(|row| row.has_two_sources()).count();
+    let copies = results
         .rows
         .iter()
-        .filter(|row| row.received_per_unit.is_some() && row.received_irq_per_unit.is_some())
+        .filter(|row| !row.cost && row.received_per_unit.is_some() && !row.has_two_sources())
         .count();
     if both > 0 {
         let sentence = if disagreements.is_empty() {
@@ -49,6 +50,12 @@ pub(super) fn controls(results: &Results, page: &mut String) {
             )
         };
         page.push_str(&format!("<p class=\"note\">{}</p>\n", escape(&sentence)));
+    }
+    if copies > 0 {
+        page.push_str(&format!(
+            "<p class=\"note\">In {}, received is the interrupt row: no tracepoint could be read there.</p>\n",
+            count(copies as u64, "row")
+        ));
     }
     if results.controls.is_empty() {
         return;

@@ -193,7 +193,7 @@ fn cell(spread: Option<Spread>, shows_range: bool) -> String {
     match spread {
         None => format!("<td class=\"absent\">{ABSENT}</td>"),
         Some(spread) if shows_range && spread.is_noisy() => format!(
-            "<td>{} <span class=\"doubt\">~</span><small>{} to {}</small></td>",
+            "<td>{}<span class=\"mark\">~</span><small>{} to {}</small></td>",
             escape(&figure(spread.median)),
             escape(&figure(spread.min)),
             escape(&figure(spread.max))
