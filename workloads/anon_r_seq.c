@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "slices.h"
+#include "support/slices.h"
 
 struct anon {
 	struct slices slices;

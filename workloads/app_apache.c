@@ -10,7 +10,7 @@
  * their CPUs idle, and idle CPUs are no targets. Compressing gives each thread
  * work of its own. --set compress=N is zlib's level; 0 leaves it out.
  */
-#include "app.h"
+#include "support/app.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

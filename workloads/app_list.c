@@ -4,7 +4,7 @@
  * PARSEC: each works once through an input of `units` MiB on all threads. The
  * list was set before any mechanism was measured.
  */
-#include "app.h"
+#include "support/app.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * memcached serves a client of its own over a Unix socket: each team thread
  * stores and reads back values of its own keys and checks every answer.
  */
-#include "app.h"
+#include "support/app.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -3,11 +3,11 @@
  * PBZIP2 compresses a file inside a cgroup that is too small for it, with swap
  * on zram: reclaim takes pages away from a process that runs on all CPUs.
  */
-#include "app.h"
+#include "support/app.h"
 
 #include <stdio.h>
 
-#include "pressure.h"
+#include "support/pressure.h"
 
 #define MIB (1024 * 1024ULL)
 

@@ -15,8 +15,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "mapped_file.h"
-#include "slices.h"
+#include "support/mapped_file.h"
+#include "support/slices.h"
 
 struct cow {
 	struct slices slices;

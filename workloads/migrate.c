@@ -18,9 +18,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "mapped_file.h"
-#include "slices.h"
-#include "system_files.h"
+#include "support/mapped_file.h"
+#include "support/slices.h"
+#include "support/system_files.h"
 
 #define PAGES_PER_CALL 512
 

@@ -23,10 +23,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "mapped_file.h"
-#include "pressure.h"
-#include "slices.h"
-#include "system_files.h"
+#include "support/mapped_file.h"
+#include "support/pressure.h"
+#include "support/slices.h"
+#include "support/system_files.h"
 
 #define LIMIT_KIB_MIN 2048ULL
 /* Each CPU takes 64 pages (MEMCG_CHARGE_BATCH) from the limit in advance. */

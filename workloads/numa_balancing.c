@@ -25,8 +25,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "slices.h"
-#include "system_files.h"
+#include "support/slices.h"
+#include "support/system_files.h"
 
 #define PAGES 8192UL
 #define PASSES_PER_LOOK 16	/* reading /proc/vmstat costs more than a pass */

@@ -93,7 +93,7 @@ fn files_that_are_not_what_they_should_be() {
         (2, vec!["run", "zero", "--kernel-image", &empty], "empty"),
         (2, vec!["run", "zero", "--kernel-image", &missing], "missing"),
         (2, vec!["run", "zero", "--kernel-source", &missing], "missing"),
-        (2, vec!["run", "zero", "--kernel-source", &dir], "kernel"),
+        (2, vec!["run", "zero", "--kernel-source", &dir], "Linux"),
     ] {
         refused(&mut lab(&args), code, fragment);
     }

@@ -44,6 +44,9 @@ pub fn run(ctx: &Context, args: &Run) -> Result<()> {
     if args.units == Some(0) {
         return Err(Error::usage("0 units of work cannot be measured").remedy("choose --units 1 or more"));
     }
+    if !ctx.dry_run {
+        files::output_directory(&args.output.out)?;
+    }
     if args.on == Where::Host {
         let catalog = catalog(ctx)?;
         let binary = guest::workloads_binary(ctx)?;

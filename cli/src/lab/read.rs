@@ -77,7 +77,10 @@ pub fn parse(path: &Path, json: bool) -> Result<()> {
     } else {
         print_line(log.summary().trim_end());
     }
-    log.usable()?;
+    log.usable().map_err(|error| match error.remedy {
+        Some(_) => error,
+        None => error.remedy("give a log of a run: out/logs/*.jsonl"),
+    })?;
     match log.fails.first() {
         Some(fail) => Err(Error::failed(format!("{} failed in the guest: {}", fail.workload, fail.reason))
             .remedy("run it alone with `ceasefire lab run`")),

@@ -40,11 +40,13 @@ impl Compiler {
         format!("{} {} {}", self.words.join(" "), self.version, FLAGS.join(" "))
     }
 
-    /// Compiles and links all C files of a directory into one program.
+    /// Compiles and links all C files below a directory into one program; headers are found from its top.
     pub fn link(&self, context: &Context, sources: &Path, output: &Path, log: &Path) -> Result<()> {
         let command = Command::new(&self.words[0])
             .args(&self.words[1..])
             .args(FLAGS)
+            .arg("-I")
+            .arg(sources)
             .arg("-o")
             .arg(output)
             .args(c_files(sources)?);
@@ -65,13 +67,15 @@ fn missing(what: &str, package: &str) -> Error {
     Error::skip(what).remedy(format!("install Debian's package {package}: apt-get install {package}"))
 }
 
-/// Sorted, so that the same sources give the same program.
+/// The C files of a directory and of those in it; sorted, so that the same sources give the same program.
 fn c_files(directory: &Path) -> Result<Vec<PathBuf>> {
     let unreadable = |error: std::io::Error| disk::error("list", directory, &error);
     let mut files = Vec::new();
     for entry in std::fs::read_dir(directory).map_err(unreadable)? {
         let path = entry.map_err(unreadable)?.path();
-        if path.extension().is_some_and(|extension| extension == "c") {
+        if path.is_dir() {
+            files.extend(c_files(&path)?);
+        } else if path.extension().is_some_and(|extension| extension == "c") {
             files.push(path);
         }
     }

@@ -167,7 +167,12 @@ mod tests {
             .stdout(Stdio::piped())
             .spawn();
         let Ok(mut child) = child else {
-            eprintln!("SKIP cpio_reads_it_back: needs the program cpio");
+            // tests/run counts the lines of this file.
+            if let Some(skips) = std::env::var_os("CEASEFIRE_SKIPS") {
+                let file = std::fs::OpenOptions::new().append(true).open(skips);
+                writeln!(file.expect("the skip list"), "cpio reads it back: cpio is not installed")
+                    .expect("written");
+            }
             return;
         };
         let mut input = child.stdin.take().expect("piped");

@@ -74,7 +74,7 @@ pub fn measure(
     }
     let logs = options.out.join("logs");
     if !ctx.dry_run {
-        crate::files::fresh_directory(&logs)?;
+        crate::files::log_directory(&logs)?;
     }
     // Longest first, so that the last guest to end is a short one.
     let mut order: Vec<(usize, &KernelImage, &Boot)> = Vec::new();

@@ -21,16 +21,50 @@ pub fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
     })
 }
 
-/// An empty directory of ours: logs of an earlier run would be mistaken for this one's.
-pub fn fresh_directory(path: &Path) -> Result<()> {
-    let make = || {
-        match fs::remove_dir_all(path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
-            _ => {}
+/// A directory for the logs of one run, without those of an earlier one. Only files that a run writes
+/// are removed: the user may have named a directory that holds other things.
+pub fn log_directory(path: &Path) -> Result<()> {
+    output_directory(path)?;
+    let entries = fs::read_dir(path).map_err(|error| disk::error("read", path, &error))?;
+    for file in entries.flatten().map(|entry| entry.path()) {
+        let is_ours = file.extension().is_some_and(|e| LOG_EXTENSIONS.iter().any(|ours| e == *ours));
+        if is_ours && file.is_file() {
+            fs::remove_file(&file).map_err(|error| disk::error("remove", &file, &error))?;
         }
-        fs::create_dir_all(path)
-    };
-    make().map_err(|error| disk::error("write", path, &error))
+    }
+    Ok(())
+}
+
+const LOG_EXTENSIONS: [&str; 4] = ["jsonl", "console", "stderr", "initrd"];
+
+/// Made before minutes are spent on what should go there.
+pub fn output_directory(path: &Path) -> Result<()> {
+    fs::create_dir_all(path).map_err(|error| {
+        let error = disk::error("make the directory", path, &error);
+        match error.remedy {
+            Some(_) => error,
+            None => error.remedy("choose another --out"),
+        }
+    })
+}
+
+/// A new directory for passing files, removed with its value.
+pub struct Scratch {
+    pub path: std::path::PathBuf,
+}
+
+impl Scratch {
+    pub fn new(purpose: &str) -> Result<Scratch> {
+        let path = std::env::temp_dir().join(format!("ceasefire-{purpose}-{}", std::process::id()));
+        fs::create_dir_all(&path).map_err(|error| disk::error("write", &path, &error))?;
+        Ok(Scratch { path })
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.path);
+    }
 }
 
 /// CPUs this process may use.
@@ -54,20 +88,31 @@ mod tests {
 
     #[test]
     fn a_failed_write_leaves_the_earlier_file() {
-        let dir = std::env::temp_dir().join(format!("ceasefire-files-{}", std::process::id()));
-        fresh_directory(&dir).expect("a directory");
+        let scratch = Scratch::new("files").expect("a directory");
+        let dir = &scratch.path;
         let path = dir.join("results.json");
         write_whole(&path, b"one").expect("written");
         write_whole(&path, b"two").expect("replaced");
         assert_eq!(fs::read(&path).expect("there"), b"two");
-        assert_eq!(fs::read_dir(&dir).expect("dir").count(), 1, "nothing is left beside it");
+        assert_eq!(fs::read_dir(dir).expect("dir").count(), 1, "nothing is left beside it");
         // A directory in the place of the file cannot be replaced by rename.
         let taken = dir.join("taken.json");
         fs::create_dir(&taken).expect("made");
         fs::write(taken.join("x"), "kept").expect("written");
         write_whole(&taken, b"lost").expect_err("cannot replace a directory");
         assert_eq!(fs::read(taken.join("x")).expect("there"), b"kept");
-        assert_eq!(fs::read_dir(&dir).expect("dir").count(), 2);
-        fs::remove_dir_all(&dir).expect("removed");
+        assert_eq!(fs::read_dir(dir).expect("dir").count(), 2);
+    }
+
+    #[test]
+    fn only_our_own_logs_are_removed() {
+        let scratch = Scratch::new("logs").expect("a directory");
+        for name in ["01-vanilla-2cpu.jsonl", "01-vanilla-2cpu.console", "thesis.tex"] {
+            fs::write(scratch.path.join(name), "x").expect("written");
+        }
+        log_directory(&scratch.path).expect("cleared");
+        let left: Vec<_> =
+            fs::read_dir(&scratch.path).expect("dir").flatten().map(|e| e.file_name()).collect();
+        assert_eq!(left, ["thesis.tex"]);
     }
 }

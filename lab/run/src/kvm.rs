@@ -2,6 +2,7 @@
 //! Can KVM boot a guest here? A device that opens proves nothing: only a boot does.
 
 use crate::boot::{self, Start};
+use crate::files::Scratch;
 use crate::image::Images;
 use crate::plan::Boot;
 use crate::qemu::{self, Accel, Console, Hardware};
@@ -10,7 +11,7 @@ use ceasefire_base::{Error, Kind, Result};
 use ceasefire_build::kernel::KernelImage;
 use ceasefire_build::machine::Machine;
 use ceasefire_build::Context;
-use std::fs::{self, OpenOptions};
+use std::fs::OpenOptions;
 use std::time::Duration;
 
 /// A plain guest is up in under a second where KVM works.
@@ -23,11 +24,8 @@ pub fn probe(ctx: &Context, machine: &Machine, kernel: &KernelImage, images: &Im
         return Err(refuse(format!("KVM cannot be used here: /dev/kvm: {error}")));
     }
     let step = ctx.progress.step("kvm: boot a plain guest");
-    let dir = std::env::temp_dir().join(format!("ceasefire-kvm-{}", std::process::id()));
-    crate::files::fresh_directory(&dir)?;
-    let outcome = boot_empty(machine, kernel, images, &dir.join("probe"));
-    let _ = fs::remove_dir_all(&dir);
-    match outcome {
+    let scratch = Scratch::new("kvm")?;
+    match boot_empty(machine, kernel, images, &scratch.path.join("probe")) {
         Ok(()) => {
             step.done("works");
             Ok(())

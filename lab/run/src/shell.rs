@@ -2,6 +2,7 @@
 //! A prompt inside the guest, or one command there.
 
 use crate::boot::console_path;
+use crate::files::Scratch;
 use crate::image::Images;
 use crate::plan::Boot;
 use crate::qemu::{self, Accel, Console, Hardware};
@@ -36,11 +37,8 @@ pub fn run(ctx: &Context, shell: &Shell, images: &Images) -> Result<()> {
         Some(text) => format!("command {text}\n"),
         None => "shell\n".into(),
     };
-    let dir = std::env::temp_dir().join(format!("ceasefire-shell-{}", std::process::id()));
-    crate::files::fresh_directory(&dir)?;
-    let outcome = in_directory(ctx, shell, images, &job, &dir.join("shell"));
-    let _ = fs::remove_dir_all(&dir);
-    outcome
+    let scratch = Scratch::new("shell")?;
+    in_directory(ctx, shell, images, &job, &scratch.path.join("shell"))
 }
 
 fn in_directory(ctx: &Context, shell: &Shell, images: &Images, job: &str, log: &Path) -> Result<()> {
