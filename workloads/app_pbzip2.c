@@ -11,6 +11,8 @@
 
 #define MIB (1024 * 1024ULL)
 
+static unsigned int block_100k;
+
 static void pbzip2_teardown(struct run *run)
 {
 	(void)run;
@@ -22,15 +24,20 @@ static void pbzip2_teardown(struct run *run)
 
 static int pbzip2_setup(struct run *run)
 {
-	int error = app_begin(run);
+	/* First of all: a setting that is no number ends this process, which must not leave swap on. */
+	const uint64_t swap_bytes = option_u64("swap_mib", 256) * MIB;
+	const uint64_t memory_bytes = option_u64("memory_mib", 40) * MIB;
+	int error;
 
+	block_100k = (unsigned int)option_u64("block_100k", 9);
+	error = app_begin(run);
 	/* Written from outside of the cgroup, so the input is not charged to it. */
 	if (!error)
 		error = app_write_words(run, "input", run->seed, run->units * MIB);
 	if (!error)
-		error = pressure_swap_on(run, option_u64("swap_mib", 256) * MIB);
+		error = pressure_swap_on(run, swap_bytes);
 	if (!error)
-		error = pressure_cgroup_make(run, option_u64("memory_mib", 40) * MIB);
+		error = pressure_cgroup_make(run, memory_bytes);
 	if (error)
 		pbzip2_teardown(run);
 	return error;
@@ -46,7 +53,7 @@ static int pbzip2_measure(struct run *run)
 	int error;
 
 	snprintf(threads, sizeof(threads), "-p%u", run->threads);
-	snprintf(block, sizeof(block), "-b%u", (unsigned int)option_u64("block_100k", 9));
+	snprintf(block, sizeof(block), "-b%u", block_100k);
 	app_path(input, "input");
 	app_path(output, "output");
 	pid = app_start(run, &command);

@@ -21,7 +21,9 @@ static int writer(void *argument)
 	uint64_t state = flow->seed;
 	char go;
 
+	/* Its own copies would keep it from seeing that the reader is gone. */
 	close(flow->data[0]);
+	close(flow->start[1]);
 	for (size_t i = 0; i < CHUNK_BYTES / sizeof(*flow->chunk); i++)
 		flow->chunk[i] = random_next(&state);
 	if (read(flow->start[0], &go, 1) != 1)

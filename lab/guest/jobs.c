@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -120,6 +121,21 @@ static int start(struct child *child, char *const argv[], const char *command)
 	return 0;
 }
 
+/*
+ * What a job left behind must not disturb the next one, nor write on while its
+ * streams are drained. PID 1 may end everybody else, and everybody is its child then.
+ */
+static void end_everybody(void)
+{
+	int64_t deadline = now_ms() + AFTER_KILL_MS;
+	pid_t gone;
+
+	kill(-1, SIGKILL);
+	while ((gone = waitpid(-1, NULL, WNOHANG)) >= 0 && now_ms() < deadline)
+		if (gone == 0)
+			sched_yield();
+}
+
 static void wait_for_end(struct child *child, unsigned int timeout_s)
 {
 	int64_t deadline = now_ms() + (int64_t)timeout_s * 1000;
@@ -153,13 +169,10 @@ static void wait_for_end(struct child *child, unsigned int timeout_s)
 	}
 	if (!is_gone || waitpid(child->pid, &child->status, 0) < 0)
 		child->status = -1;
+	end_everybody();
 	drain(child, &child->out);
 	drain(child, &child->err);
 	close(child->pidfd);
-	/* What a job left behind must not disturb the next one. PID 1 may end everybody else. */
-	kill(-1, SIGKILL);
-	while (waitpid(-1, NULL, WNOHANG) > 0)
-		;
 }
 
 static bool exited_with(const struct child *child, int code)

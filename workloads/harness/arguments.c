@@ -8,6 +8,7 @@
 #include "harness.h"
 
 #define REPEATS_MAX 10000
+#define UNITS_MAX (1ULL << 40)	/* of pages or MiB, still a number of bytes */
 
 void arguments_usage(void)
 {
@@ -84,7 +85,7 @@ static int flag(struct arguments *arguments, int argc, char **argv, int *at)
 	} else if (strcmp(text, "--seed") == 0) {
 		error = number(text, value, 0, UINT64_MAX, &arguments->seed);
 	} else if (strcmp(text, "--units") == 0) {
-		error = number(text, value, 1, INT64_MAX, &arguments->units);
+		error = number(text, value, 1, UNITS_MAX, &arguments->units);
 	} else if (strcmp(text, "--set") == 0) {
 		error = value ? option_set(value) : -EINVAL;
 		if (error)

@@ -197,19 +197,24 @@ bool counters_in_kernel(void)
 	return access(KERNEL_COUNTERS, R_OK) == 0;
 }
 
+/* Return: 0, or -errno if the kernel's counters are there and cannot be switched on: they would read as zeros. */
 int counters_open(bool cost)
 {
+	int error;
+
 	interrupts_fd = open("/proc/interrupts", O_RDONLY | O_CLOEXEC);
 	vmstat_fd = open("/proc/vmstat", O_RDONLY | O_CLOEXEC);
 	/* Probes cost instructions: a cost row does without them. */
 	if (cost)
 		return 0;
 	kernel_fd = open(KERNEL_COUNTERS, O_RDONLY | O_CLOEXEC);
-	if (kernel_fd >= 0)
-		probes_switched_on = file_write(KERNEL_ENABLED, "1\n") == 0;
-	else
+	if (kernel_fd < 0) {
 		tracepoints_open();
-	return 0;
+		return 0;
+	}
+	error = file_write(KERNEL_ENABLED, "1\n");
+	probes_switched_on = !error;
+	return error;
 }
 
 void counters_close(void)

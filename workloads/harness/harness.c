@@ -59,10 +59,12 @@ static int run_repeats(const struct arguments *arguments)
 
 static int run_command(int argc, char **argv)
 {
+	/* Given, because glibc ignores the size of a buffer it has to make itself. */
+	static char output[OUTPUT_BYTES];
 	struct arguments arguments;
 	const struct workload *workload;
 	unsigned int threads_min;
-	int code;
+	int code, error;
 
 	if (arguments_parse(&arguments, argc, argv))
 		return EXIT_USAGE;
@@ -81,11 +83,15 @@ static int run_command(int argc, char **argv)
 		fprintf(stderr, "workloads: cannot pin to CPU %d\n", team_cpu(0));
 		return EXIT_FAIL;
 	}
-	setvbuf(stdout, NULL, _IOFBF, OUTPUT_BYTES);
-	counters_open(arguments.cost);
+	setvbuf(stdout, output, _IOFBF, sizeof(output));
+	error = counters_open(arguments.cost);
+	if (error) {
+		fprintf(stderr, "workloads: the kernel's counters cannot be switched on: %s\n", strerror(-error));
+		return EXIT_FAIL;
+	}
 	code = run_repeats(&arguments);
 	counters_close();
-	return fflush(stdout) ? EXIT_FAIL : code;
+	return fflush(stdout) || ferror(stdout) ? EXIT_FAIL : code;
 }
 
 int main(int argc, char **argv)

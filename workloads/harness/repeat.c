@@ -129,12 +129,15 @@ static void work(struct outcome *outcome, const struct arguments *arguments)
 	own_all_memory();
 	if (!workload->own_processes)
 		error = team_start(run);
-	if (!error && workload->setup)
-		error = workload->setup(run);
-	if (!error)
-		error = measured(outcome, arguments->cost);
-	if (workload->teardown)
-		workload->teardown(run);
+	/* Teardown relies on what setup stores, even on a setup that failed. */
+	if (!error) {
+		if (workload->setup)
+			error = workload->setup(run);
+		if (!error)
+			error = measured(outcome, arguments->cost);
+		if (workload->teardown)
+			workload->teardown(run);
+	}
 	if (error && !run->has_failed && !run->has_skipped)
 		workload_fail(run, "%s", strerror(-error));
 	outcome->is_complete = true;

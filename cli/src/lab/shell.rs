@@ -2,15 +2,15 @@
 //! `lab shell`.
 
 use super::measure;
-use crate::args::Shell;
+use crate::args;
 use ceasefire_base::{Error, Result};
 use ceasefire_build::Context;
 use ceasefire_run::image::Images;
 use ceasefire_run::plan::{Boot, Request};
-use ceasefire_run::shell;
+use ceasefire_run::shell::Shell;
 use std::io::IsTerminal;
 
-pub fn run(ctx: &Context, args: &Shell) -> Result<()> {
+pub fn run(ctx: &Context, args: &args::Shell) -> Result<()> {
     let shape = Request { vcpus: vec![args.cpus], nodes: Some(args.nodes), ..Request::default() };
     shape.validate()?;
     if args.command.is_none() && !std::io::stdin().is_terminal() {
@@ -23,17 +23,16 @@ pub fn run(ctx: &Context, args: &Shell) -> Result<()> {
     let kernels = measure::kernels(ctx, &names, &[], &args.machine)?;
     let images = Images::prepare(ctx, &[], &[])?;
     let accel = measure::accel(ctx, &args.machine, &machine, &kernels[0], &images)?;
-    shell::run(
-        ctx,
-        &shell::Shell {
-            machine: &machine,
-            kernel: &kernels[0],
-            accel,
-            memory_mib: measure::memory(&args.machine)?,
-            kernel_arguments: &args.machine.kernel_args,
-            boot: Boot::new(args.cpus, args.nodes),
-            command: args.command.as_deref(),
-        },
-        &images,
-    )
+    let shell = Shell {
+        machine: &machine,
+        kernel: &kernels[0],
+        accel,
+        memory_mib: measure::memory(&args.machine)?,
+        kernel_arguments: &args.machine.kernel_args,
+        boot: Boot::new(args.cpus, args.nodes),
+    };
+    match &args.command {
+        Some(text) => shell.command(ctx, &images, text),
+        None => shell.prompt(ctx, &images),
+    }
 }

@@ -15,7 +15,8 @@ pub const PROTOCOL: u64 = 1;
 pub const LINE_BYTES_MAX: usize = 256 * 1024;
 /// Records kept per kind and log: 64 vCPUs, every workload, and 100 repeats stay far below.
 const RECORDS_MAX: usize = 65_536;
-const LOG_LINES_MAX: usize = 1_000;
+/// A guest command's output comes as these.
+const LOG_LINES_MAX: usize = 100_000;
 const PROBLEMS_MAX: usize = 50;
 const SENTENCE_CHARS_MAX: usize = 300;
 

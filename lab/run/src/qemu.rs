@@ -22,7 +22,6 @@ pub enum Console {
     /// The terminal; the verdict then goes to a file.
     Terminal {
         verdict: PathBuf,
-        is_prompt: bool,
     },
 }
 
@@ -105,11 +104,10 @@ pub fn arguments(hardware: &Hardware, boot: &Boot) -> Vec<OsString> {
             args.put(&["-chardev", "file,id=verdict,path=/dev/stdout"]);
             args.put(&["-serial", &format!("file:{}", escape_commas(path))]);
         }
-        Console::Terminal { verdict, is_prompt } => {
+        Console::Terminal { verdict } => {
             args.put(&["-chardev", &format!("file,id=verdict,path={}", escape_commas(verdict))]);
-            // At a prompt Ctrl-C is for the guest, and Ctrl-A x for the emulator.
-            let signal = if *is_prompt { "mux=on,signal=off" } else { "signal=on" };
-            args.put(&["-chardev", &format!("stdio,id=console,{signal}"), "-serial", "chardev:console"]);
+            // Ctrl-C is for the guest, and Ctrl-A x for the emulator.
+            args.put(&["-chardev", "stdio,id=console,mux=on,signal=off", "-serial", "chardev:console"]);
         }
     }
     args.put(&["-device", &format!("virtserialport,chardev=verdict,name={VERDICT_PORT}")]);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A prompt inside the guest, or one command there.
 
-use crate::boot::console_path;
+use crate::boot::{self, Start};
 use crate::files::Scratch;
 use crate::image::Images;
 use crate::plan::Boot;
@@ -12,8 +12,13 @@ use ceasefire_build::kernel::KernelImage;
 use ceasefire_build::machine::Machine;
 use ceasefire_build::Context;
 use ceasefire_results::parse_log;
+use ceasefire_results::protocol::GuestLog;
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
+
+/// PID 1 stops a command after 600 s; the rest is the boot's.
+const COMMAND_LIMIT: Duration = Duration::from_secs(700);
 
 pub struct Shell<'a> {
     pub machine: &'a Machine,
@@ -22,61 +27,80 @@ pub struct Shell<'a> {
     pub memory_mib: u32,
     pub kernel_arguments: &'a str,
     pub boot: Boot,
-    /// Run this instead of a prompt.
-    pub command: Option<&'a str>,
 }
 
-/// Gives the terminal to the guest until it powers off.
-///
-/// Errors: the guest ended without a verdict, or the command in it failed.
-pub fn run(ctx: &Context, shell: &Shell, images: &Images) -> Result<()> {
-    let job = match shell.command {
-        Some(text) if text.contains('\n') => {
-            return Err(Error::usage("a guest command is one line").remedy("join the lines with ;"))
+impl Shell<'_> {
+    /// Gives the terminal to the guest until it powers off. Call from the main thread.
+    ///
+    /// Errors: the guest ended without a verdict.
+    pub fn prompt(&self, ctx: &Context, images: &Images) -> Result<()> {
+        let scratch = Scratch::new("shell")?;
+        let log = scratch.path.join("shell");
+        let verdict = boot::records_path(&log);
+        let initrd = images.initrd_with_job(&self.boot, "shell\n", &log)?;
+        let command = self.qemu(&initrd.path, Console::Terminal { verdict: verdict.clone() });
+        if ctx.dry_run {
+            exec::print_line(&command.to_shell());
+            return Ok(());
         }
-        Some(text) => format!("command {text}\n"),
-        None => "shell\n".into(),
-    };
-    let scratch = Scratch::new("shell")?;
-    in_directory(ctx, shell, images, &job, &scratch.path.join("shell"))
-}
-
-fn in_directory(ctx: &Context, shell: &Shell, images: &Images, job: &str, log: &Path) -> Result<()> {
-    let verdict = log.with_extension("jsonl");
-    let initrd = images.initrd_with_job(&shell.boot, job, log)?;
-    let hardware = Hardware {
-        qemu: &shell.machine.qemu,
-        firmware: &shell.machine.firmware,
-        kernel: &shell.kernel.bzimage,
-        initrd: &initrd.path,
-        accel: shell.accel,
-        memory_mib: shell.memory_mib,
-        console: Console::Terminal { verdict: verdict.clone(), is_prompt: shell.command.is_none() },
-        kernel_arguments: shell.kernel_arguments,
-    };
-    let command = Command::new(&shell.machine.qemu).args(qemu::arguments(&hardware, &shell.boot));
-    if ctx.dry_run {
-        exec::print_line(&command.to_shell());
-        return Ok(());
-    }
-    if shell.command.is_none() {
         ctx.progress
             .note("guest: `help` lists what there is, `exit` powers off, Ctrl-A x kills the emulator");
-    }
-    ctx.progress.clear();
-    let status = exec::spawn_interactive(&command)?.wait(None)?;
-    let bytes = fs::read(&verdict).map_err(|error| disk::error("read", &verdict, &error))?;
-    let mut guest = parse_log(&bytes);
-    guest.add_console(&fs::read(console_path(log)).unwrap_or_default());
-    if !status.is_some_and(|status| status.success()) && !guest.outcome.is_complete() {
-        return Err(Error::failed("the emulator was ended before the guest gave its verdict")
-            .remedy("leave the prompt with `exit`"));
-    }
-    guest.usable()?;
-    match guest.fails.first() {
-        Some(fail) => {
-            Err(Error::failed(fail.reason.clone()).remedy("its own words are on the console above"))
+        ctx.progress.clear();
+        exec::spawn_interactive(&command)?.wait(None)?;
+        let bytes = fs::read(&verdict).map_err(|error| disk::error("read", &verdict, &error))?;
+        let guest = parse_log(&bytes);
+        if guest.verdict.is_none() {
+            return Err(Error::failed("the emulator was ended before the guest gave its verdict")
+                .remedy("leave the prompt with `exit`"));
         }
-        None => Ok(()),
+        guest.usable()
+    }
+
+    /// Runs one command in the guest and prints what it says.
+    ///
+    /// Errors: the guest ended without a verdict, or the command failed in it.
+    pub fn command(&self, ctx: &Context, images: &Images, text: &str) -> Result<()> {
+        if text.trim().is_empty() || text.contains('\n') {
+            return Err(
+                Error::usage("a guest command is one line that is not empty").remedy("join lines with ;")
+            );
+        }
+        let scratch = Scratch::new("command")?;
+        let log = scratch.path.join("command");
+        let initrd = images.initrd_with_job(&self.boot, &format!("command {text}\n"), &log)?;
+        let command = self.qemu(&initrd.path, Console::File(boot::console_path(&log)));
+        if ctx.dry_run {
+            exec::print_line(&command.to_shell());
+            return Ok(());
+        }
+        let mut printed = 0;
+        let mut print = |guest: &GuestLog| {
+            for line in &guest.log[printed..] {
+                exec::print_line(line);
+            }
+            printed = guest.log.len();
+        };
+        let rerun = "ceasefire lab shell";
+        let start = Start { command: &command, log: &log, limit: COMMAND_LIMIT, rerun };
+        let guest = boot::boot(&start, &mut print)?;
+        print(&guest);
+        match guest.fails.first() {
+            Some(fail) => Err(Error::failed(fail.reason.clone()).remedy("its own words are above")),
+            None => Ok(()),
+        }
+    }
+
+    fn qemu(&self, initrd: &Path, console: Console) -> Command {
+        let hardware = Hardware {
+            qemu: &self.machine.qemu,
+            firmware: &self.machine.firmware,
+            kernel: &self.kernel.bzimage,
+            initrd,
+            accel: self.accel,
+            memory_mib: self.memory_mib,
+            console,
+            kernel_arguments: self.kernel_arguments,
+        };
+        Command::new(&self.machine.qemu).args(qemu::arguments(&hardware, &self.boot))
     }
 }

@@ -81,6 +81,8 @@ impl Apt {
         if self.offline {
             return Err(super::offline("the package lists cannot be fetched"));
         }
+        // apt may wait for ever on a disk that fills under it.
+        disk::require(&self.dir, LISTS_MIB)?;
         let step = self.progress.step("Debian: fetch the package lists");
         // Without this apt calls a failed update a success.
         let command = self.command("apt-get").args(["update", "-o", "APT::Update::Error-Mode=any"]);
