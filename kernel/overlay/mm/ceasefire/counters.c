@@ -60,8 +60,17 @@ struct cpu_counters {
 
 static DEFINE_PER_CPU(struct cpu_counters, cpu_counters);
 
-/* What arch/x86/mm/tlb.c lets other CPUs run. All three are static there. */
-static smp_call_func_t mm_flush, kernel_flush_all, kernel_flush_range;
+/* What arch/x86/mm lets other CPUs run to flush their TLBs. All are static there. */
+static smp_call_func_t mm_flush;
+
+static const char * const kernel_flush_names[] = {
+	"do_flush_tlb_all",
+	"do_kernel_range_flush",
+	"__cpa_flush_tlb",	/* set_memory_*() */
+	"__cpa_flush_all",
+};
+
+static smp_call_func_t kernel_flushes[ARRAY_SIZE(kernel_flush_names)];
 
 static DEFINE_MUTEX(enable_lock);
 static bool enabled;
@@ -111,13 +120,24 @@ static void count_kernel_target(unsigned int cpu)
 	this_cpu_write(cpu_counters.kernel_target, cpu);
 }
 
+static bool is_kernel_flush(smp_call_func_t func)
+{
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(kernel_flushes); i++) {
+		if (func == kernel_flushes[i])
+			return true;
+	}
+	return false;
+}
+
 static void on_csd_queue_cpu(void *data, const unsigned int cpu,
 			     unsigned long callsite, smp_call_func_t func,
 			     call_single_data_t *csd)
 {
 	if (func == mm_flush)
 		count_mm_target();
-	else if (func == kernel_flush_all || func == kernel_flush_range)
+	else if (is_kernel_flush(func))
 		count_kernel_target(cpu);
 	else
 		add(OTHER_CSD, 1);
@@ -255,11 +275,14 @@ static bool __init find(const char *name, smp_call_func_t *func)
 static int __init ceasefire_counters_init(void)
 {
 	struct dentry *dir;
+	int i;
 
-	if (!find("flush_tlb_func", &mm_flush) ||
-	    !find("do_flush_tlb_all", &kernel_flush_all) ||
-	    !find("do_kernel_range_flush", &kernel_flush_range))
+	if (!find("flush_tlb_func", &mm_flush))
 		return -ENOENT;
+	for (i = 0; i < ARRAY_SIZE(kernel_flushes); i++) {
+		if (!find(kernel_flush_names[i], &kernel_flushes[i]))
+			return -ENOENT;
+	}
 
 	dir = debugfs_create_dir("ceasefire", NULL);
 	debugfs_create_file_unsafe("enabled", 0600, dir, NULL, &enabled_fops);
