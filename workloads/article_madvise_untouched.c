@@ -44,7 +44,7 @@ WORKLOAD(madvise_untouched) = {
 	.group = "article",
 	.unit = "madvise call",
 	.about = "The article's own loop, every thread calling MADV_DONTNEED on one page nobody touches: Linux 6.12 "
-		 "hardly flushes for it, only where calls overlap, so its count is chance and stands for nothing.",
+		 "flushes only where calls overlap, and how often they do is chance: the count stands for nothing.",
 	.units = 4000,
 	.threads_min = 1,
 	.setup = setup,

@@ -50,7 +50,7 @@ WORKLOAD(exactly_n) = {
 	.unit = "mprotect call",
 	.about = "Changes the permission of one used page while every other thread spins: one shootdown per call, "
 		 "received by every other thread's CPU.",
-	.units = 1000,
+	.units = 4000,
 	.threads_min = 1,
 	.setup = setup,
 	.measure = measure,

@@ -99,7 +99,7 @@ WORKLOAD(context_switch) = {
 	.unit = "token handed on",
 	.about = "lmbench's lat_ctx: a token goes round --set processes=N processes (default 8) by pipes, spread over "
 		 "the CPUs of --threads; no memory is unmapped, so no shootdown is expected.",
-	.units = 8000,
+	.units = 40000,
 	.threads_min = 1,
 	.own_processes = true,
 	.setup = setup,

@@ -181,7 +181,9 @@ static int setup(struct run *run)
 
 	if (memory_nodes(nodes) < 2)
 		return workload_skip(run, "needs 2 NUMA nodes");
-	error = settings_change(run);
+	error = system_may_change(run);
+	if (!error)
+		error = settings_change(run);
 	if (error)
 		return error;
 	balancing = aligned_alloc(64, sizeof(*balancing) + run->threads * sizeof(balancing->sums[0]));

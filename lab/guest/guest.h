@@ -24,6 +24,9 @@ struct tally {
 
 /* Find the verdict port; without one the console has to do. */
 void port_open(void);
+/* Keep lines back until port_release(). */
+void port_hold(void);
+void port_release(void);
 /* One line of a child, without its newline: forwarded if it is protocol, else as a log line. */
 void port_forward(const char *line);
 void port_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -33,6 +36,8 @@ struct tally port_tally(void);
 
 /* jobs.c. Return: whether every line was understood and carried out. */
 bool jobs_run(const char *path);
+/* Does a line of the file count instructions? */
+bool jobs_count_instructions(const char *path);
 /* Print the boot line, as the running system shows itself. */
 void jobs_boot_line(void);
 

@@ -57,7 +57,7 @@ void port_open(void)
 		fprintf(stderr, "init: no port named " PORT_NAME ", the results go to the console\n");
 }
 
-static void put(const char *text, size_t length)
+static void write_all(const char *text, size_t length)
 {
 	while (length) {
 		ssize_t done = write(port_fd, text, length);
@@ -69,6 +69,39 @@ static void put(const char *text, size_t length)
 		text += done;
 		length -= (size_t)done;
 	}
+}
+
+/*
+ * A write to the port spins until the host has taken it: a number of
+ * instructions that differs from boot to boot. Where instructions are counted,
+ * the lines wait until the work is done.
+ */
+static char held[1 << 20];
+static size_t held_bytes;
+static bool is_holding;
+
+void port_hold(void)
+{
+	is_holding = true;
+}
+
+void port_release(void)
+{
+	is_holding = false;
+	write_all(held, held_bytes);
+	held_bytes = 0;
+}
+
+static void put(const char *text, size_t length)
+{
+	if (is_holding && length > sizeof(held) - held_bytes)
+		port_release();
+	if (!is_holding) {
+		write_all(text, length);
+		return;
+	}
+	memcpy(held + held_bytes, text, length);
+	held_bytes += length;
 }
 
 /* Append as the inside of a JSON string; what does not fit is cut. */

@@ -100,6 +100,21 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000ULL + (uint64_t)now.tv_nsec;
 }
 
+/*
+ * Return just after a timer tick. A tick costs thousands of instructions, and
+ * how many fall into the measured part must not depend on when the boot came
+ * here. CLOCK_MONOTONIC_COARSE stands still between ticks. Bounded: one tick.
+ */
+static void wait_for_tick(void)
+{
+	struct timespec before, now;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &before);
+	do {
+		clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	} while (now.tv_nsec == before.tv_nsec && now.tv_sec == before.tv_sec);
+}
+
 static int measured(struct outcome *outcome, bool cost)
 {
 	struct run *run = &outcome->run;
@@ -109,6 +124,8 @@ static int measured(struct outcome *outcome, bool cost)
 
 	counters_begin(&begin);
 	begin_ns = now_ns();
+	if (cost)
+		wait_for_tick();
 	begin_tsc = __rdtsc();
 	error = run->workload->measure(run);
 	end_tsc = __rdtsc();

@@ -2,6 +2,7 @@
 /* See pressure.h. */
 #define _GNU_SOURCE
 #include "pressure.h"
+#include "support/system_files.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -76,6 +77,9 @@ int pressure_swap_on(struct run *run, uint64_t bytes)
 
 	if (zram_index >= 0)
 		return workload_fail(run, "swap on zram is already set up");
+	error = system_may_change(run);
+	if (error)
+		return error;
 	error = read_text(ZRAM_CONTROL "/hot_add", text, sizeof(text));
 	if (error == -ENOENT)
 		return workload_skip(run, "needs zram: load the module or enable CONFIG_ZRAM");
@@ -123,8 +127,10 @@ void pressure_swap_off(void)
 int pressure_cgroup_make(struct run *run, uint64_t memory_bytes_max)
 {
 	char text[64];
-	int error;
+	int error = system_may_change(run);
 
+	if (error)
+		return error;
 	if (access(CGROUP_ROOT "/cgroup.controllers", F_OK) != 0)
 		return workload_skip(run, "needs cgroup v2 at " CGROUP_ROOT);
 	/* Already on below a service manager; then the write changes nothing. */

@@ -70,3 +70,12 @@ void setting_restore(struct setting *setting)
 		fprintf(stderr, "%s could not be set back to %s\n", setting->path, setting->old);
 	setting->is_changed = false;
 }
+
+int system_may_change(struct run *run)
+{
+	const bool is_allowed = option_u64("change_host", 0) != 0;
+
+	if (getenv("CEASEFIRE_GUEST") || is_allowed)
+		return 0;
+	return workload_skip(run, "changes settings of this machine; allow it with --set change_host=1");
+}

@@ -18,6 +18,14 @@ unsigned int memory_nodes(unsigned int nodes[NODES_MAX]);
 /* The node of the CPU the caller runs on. */
 unsigned int node_here(void);
 
+/*
+ * May this run change swap, cgroups or kernel settings? The lab's guest lives
+ * for one run (its PID 1 says so in the environment); a host's user must say
+ * --set change_host=1, because a run that is killed cannot put things back.
+ * Return: 0, or a negative errno after workload_skip() has said why.
+ */
+int system_may_change(struct run *run);
+
 /* One value below /proc/sys or /sys, and what it was before. */
 struct setting {
 	const char *path, *value;

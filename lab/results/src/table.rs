@@ -73,10 +73,11 @@ impl Variants {
             parts.push(clean(&row.kernel_label()));
         }
         if self.shape {
+            let vcpus = count(u64::from(row.vcpus), "vCPU");
             parts.push(match (row.nodes, &row.thread_mode) {
-                (0 | 1, None) => format!("{} vCPUs", row.vcpus),
-                (0 | 1, Some(mode)) => format!("{} vCPUs ({})", row.vcpus, clean(mode)),
-                (nodes, _) => format!("{} vCPUs/{nodes} nodes", row.vcpus),
+                (0 | 1, None) => vcpus,
+                (0 | 1, Some(mode)) => format!("{vcpus} ({})", clean(mode)),
+                (nodes, _) => format!("{vcpus}/{nodes} nodes"),
             });
         }
         if let Some(set) = &row.set {

@@ -172,7 +172,10 @@ impl Request {
                 }
                 let job = self.job(workload, threads);
                 let is_app = !workload.packages.is_empty();
-                match shapes.iter_mut().find(|b| b.nodes == nodes && b.packages.is_empty() != is_app) {
+                // What an earlier job left in the guest's queues would be counted in: a cost row boots alone.
+                let shares_boot =
+                    |b: &&mut Boot| !self.cost && b.nodes == nodes && b.packages.is_empty() != is_app;
+                match shapes.iter_mut().find(shares_boot) {
                     Some(boot) => boot.add(workload, job),
                     None => {
                         let mut boot = Boot { cost: self.cost, ..Boot::new(vcpus, nodes) };
@@ -348,7 +351,7 @@ mod tests {
         request.repeats = 5;
         let plan = request.plan(&catalog()).expect("plans");
         assert_eq!(plan.boots.len(), 5);
-        assert!(plan.boots.iter().all(|b| b.jobs.iter().all(|j| j.repeats == 1 && j.cost)));
+        assert!(plan.boots.iter().all(|b| b.jobs.len() == 1 && b.jobs[0].repeats == 1 && b.jobs[0].cost));
     }
 
     #[test]
