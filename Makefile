@@ -20,12 +20,12 @@ help: ## this list
 toolchain:
 	@command -v $(CARGO) >/dev/null 2>&1 || { \
 		echo 'error: cargo is not installed; install Rust $(RUST_LEAST) or newer (rustup, or your distribution)' >&2; exit 4; }
-	@have=$$(rustc --version | sed 's/^rustc \([0-9.]*\).*/\1/'); \
+	@have=$$(rustc --version 2>/dev/null | sed 's/^rustc \([0-9.]*\).*/\1/'); \
 	[ "$$(printf '%s\n' $(RUST_LEAST) "$$have" | sort -V | head -n 1)" = $(RUST_LEAST) ] || { \
-		echo "error: rustc $$have is too old; install Rust $(RUST_LEAST) or newer (rustup update)" >&2; exit 4; }
+		echo "error: rustc $${have:-(none that runs)} is too old; install Rust $(RUST_LEAST) or newer (rustup update)" >&2; exit 4; }
 
 tool: toolchain ## build the ceasefire binary
-	@$(CARGO) build --release --locked --quiet
+	@$(CARGO) build --release --locked --quiet --target-dir '$(TARGET)'
 
 build: tool ## build kernels and the emulator into the cache
 	@$(CEASEFIRE) lab build
@@ -43,4 +43,4 @@ test-%: toolchain
 	@tests/run $*
 
 clean: ## remove what was built in the checkout (not the cache: ceasefire lab clean)
-	@rm -rf $(TARGET) out
+	@rm -rf '$(TARGET)' out

@@ -222,9 +222,9 @@ pub struct Run {
     pub workloads: Vec<String>,
     #[arg(long, value_enum, default_value_t = Where::Guest)]
     pub on: Where,
-    /// vCPUs, one machine for each number given
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "4")]
-    pub cpus: Vec<u32>,
+    /// vCPUs, one machine for each number given [default: 4, and 1 with --cost]
+    #[arg(long, value_name = "N,…", value_delimiter = ',')]
+    pub cpus: Option<Vec<u32>>,
     /// NUMA nodes [default: 1, and 2 for the workloads that need them]
     #[arg(long, value_name = "N")]
     pub nodes: Option<u32>,

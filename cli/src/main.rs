@@ -5,9 +5,10 @@ mod args;
 mod lab;
 
 use args::{Arguments, Part};
-use ceasefire_base::{cancel, Error, Kind};
+use ceasefire_base::{exec, Error, Kind};
 use clap::error::ErrorKind;
 use clap::Parser;
+use std::io::Write;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -15,21 +16,24 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return refuse(&error),
     };
-    let outcome = cancel::install().and_then(|()| match arguments.part {
+    let outcome = match arguments.part {
         Part::Lab(lab) => lab::run(lab),
-    });
-    match outcome {
+    };
+    match outcome.and_then(|()| exec::check_output()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => tell(&error),
     }
 }
 
 fn tell(error: &Error) -> ExitCode {
-    eprintln!("error: {}", error.message);
-    if let Some(remedy) = &error.remedy {
-        eprintln!("  remedy: {remedy}");
-    }
+    say(&error.message, error.remedy.as_deref());
     ExitCode::from(error.kind.exit_code())
+}
+
+/// Not eprintln!, which panics when nobody reads.
+fn say(sentence: &str, remedy: Option<&str>) {
+    let remedy = remedy.map_or_else(String::new, |remedy| format!("  remedy: {remedy}\n"));
+    let _ = write!(std::io::stderr(), "error: {sentence}\n{remedy}");
 }
 
 /// clap's errors in our form: one sentence and a remedy. Help and version are no errors.
@@ -43,16 +47,61 @@ fn refuse(error: &clap::Error) -> ExitCode {
         let _ = error.print();
         return ExitCode::from(if error.use_stderr() { Kind::Usage.exit_code() } else { 0 });
     }
-    let text = error.render().to_string();
+    let (sentence, remedy) = sentence_and_remedy(&error.render().to_string());
+    say(&sentence, Some(&remedy));
+    ExitCode::from(Kind::Usage.exit_code())
+}
+
+/// What clap lists below its sentence is part of it (missing arguments), or the remedy (possible values, a tip).
+fn sentence_and_remedy(text: &str) -> (String, String) {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let sentence = lines.next().unwrap_or("error: the command line cannot be read");
-    // What clap lists below its sentence (missing arguments, possible values, a tip) is the remedy.
-    let more: Vec<&str> = lines.take_while(|line| !line.starts_with("Usage:")).collect();
-    let tip = more.join(" ").trim_start_matches("tip: ").to_string();
-    let remedy = match tip.trim() {
-        "" => "`ceasefire lab --help` lists what there is".to_string(),
+    let first = lines.next().unwrap_or("the command line cannot be read");
+    let mut sentence = first.trim_start_matches("error: ").to_string();
+    let is_pointless = |line: &&str| {
+        line.starts_with("For more information")
+            || (line.starts_with("tip: to pass") && line.contains("as a value"))
+    };
+    let more: Vec<&str> =
+        lines.take_while(|line| !line.starts_with("Usage:")).filter(|line| !is_pointless(line)).collect();
+    let mut more = more.join(" ");
+    if sentence.ends_with(':') {
+        sentence = format!("{sentence} {more}");
+        more.clear();
+    }
+    let remedy = match more.trim_start_matches("tip: ") {
+        "" => "`--help` after the command lists what it takes".to_string(),
         tip => tip.to_string(),
     };
-    eprintln!("{sentence}\n  remedy: {remedy}");
-    ExitCode::from(Kind::Usage.exit_code())
+    (sentence, remedy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(words: &[&str]) -> (String, String) {
+        let error = Arguments::try_parse_from(words).expect_err("refused");
+        sentence_and_remedy(&error.render().to_string())
+    }
+
+    #[test]
+    fn claps_words_become_a_sentence_and_a_remedy() {
+        let help = "`--help` after the command lists what it takes";
+        for (words, sentence, remedy) in [
+            (&["lab", "run", "--frob"][..], "unexpected argument '--frob' found", help),
+            (&["lab", "compare", "a"], "the following required arguments were not provided: <B>", help),
+            (&["lab", "run", "--cpus", ""], "invalid value '' for '--cpus", help),
+            (&["lab", "run", "--repeat", "1"], "unexpected argument '--repeat' found", "'--repeats'"),
+            (
+                &["lab", "run", "--on", "mars"],
+                "invalid value 'mars' for '--on",
+                "[possible values: guest, host]",
+            ),
+        ] {
+            let all: Vec<&str> = ["ceasefire"].iter().chain(words).copied().collect();
+            let (said, helps) = refused(&all);
+            assert!(said.starts_with(sentence) && !said.contains('\n'), "{said}");
+            assert!(helps.contains(remedy), "{said}: {helps}");
+        }
+    }
 }

@@ -91,6 +91,8 @@ fn kvm_boots_or_is_refused_in_one_sentence() {
     let out_dir = out.0.to_string_lossy().into_owned();
     let args = ["lab", "run", "zero", "--cpus", "1", "--accel", "kvm", "--out", &out_dir];
     if run(&mut ceasefire(&args)).code == 0 {
+        let results = common::results(&out.0);
+        assert_eq!(results["environment"]["qemu"]["accel"], "kvm");
         return;
     }
     refused(&mut ceasefire(&args), 4, "");

@@ -200,6 +200,7 @@ fn a_closed_pipe_is_no_crash() {
         .expect("sh runs");
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(!stderr.contains("panicked"), "{stderr}");
+    assert!(!output.stdout.is_empty(), "nothing came through the pipe: {stderr}");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use super::read::table_options;
 use crate::args::{AccelName, MachineArgs, Output, Run, ThreadModeName, Where};
 use ceasefire_base::{exec, Error, Result};
 use ceasefire_build::kernel::{self, KernelImage};
+use ceasefire_build::lock::Lock;
 use ceasefire_build::machine::{self, Machine};
 use ceasefire_build::{debian, guest, Context};
 use ceasefire_results::schema::Results;
@@ -18,6 +19,8 @@ use ceasefire_run::{files, host, kvm, tour as tours};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+/// Where --cpus says nothing.
+const CPUS: u32 = 4;
 const MEMORY_MIB_MIN: u32 = 256;
 const MEMORY_MIB_MAX: u32 = 64 * 1024;
 
@@ -31,8 +34,11 @@ pub fn tour(ctx: &Context, name: &str, output: &Output) -> Result<()> {
 pub fn run(ctx: &Context, args: &Run) -> Result<()> {
     let request = Request {
         workloads: args.workloads.clone(),
-        vcpus: if args.cost && args.cpus == [4] { vec![1] } else { args.cpus.clone() },
-        threads: args.threads.clone(),
+        vcpus: match &args.cpus {
+            Some(cpus) => distinct(cpus),
+            None => vec![if args.cost { 1 } else { CPUS }],
+        },
+        threads: args.threads.as_deref().map(distinct),
         nodes: args.nodes,
         repeats: args.repeats,
         seed: args.seed,
@@ -44,10 +50,9 @@ pub fn run(ctx: &Context, args: &Run) -> Result<()> {
     if args.units == Some(0) {
         return Err(Error::usage("0 units of work cannot be measured").remedy("choose --units 1 or more"));
     }
-    if !ctx.dry_run {
-        files::output_directory(&args.output.out)?;
-    }
     if args.on == Where::Host {
+        check_host(args)?;
+        let _ours = own(ctx, &args.output)?;
         let catalog = catalog(ctx)?;
         let binary = guest::workloads_binary(ctx)?;
         let results =
@@ -58,7 +63,46 @@ pub fn run(ctx: &Context, args: &Run) -> Result<()> {
     if limit.is_some_and(|limit| limit.is_zero()) {
         return Err(Error::usage("a time limit of 0 s stops every boot").remedy("choose --timeout 1 or more"));
     }
-    guest_run(ctx, &[request], &args.kernel, &args.mode, &args.machine, limit, command_line(), &args.output)
+    let kernels = distinct(&args.kernel);
+    guest_run(ctx, &[request], &kernels, &args.mode, &args.machine, limit, command_line(), &args.output)
+}
+
+/// A figure that is asked for twice is one figure.
+fn distinct<T: Clone + PartialEq>(values: &[T]) -> Vec<T> {
+    let mut kept: Vec<T> = Vec::new();
+    for value in values {
+        if !kept.contains(value) {
+            kept.push(value.clone());
+        }
+    }
+    kept
+}
+
+/// What only a guest can have is refused, not ignored.
+fn check_host(args: &Run) -> Result<()> {
+    let mut flags = args.machine.flags(&args.kernel);
+    if !args.mode.is_empty() {
+        flags += " --mode";
+    }
+    if let Some(nodes) = args.nodes {
+        flags += &format!(" --nodes {nodes}");
+    }
+    if args.timeout.is_some() {
+        flags += " --timeout";
+    }
+    match flags.trim() {
+        "" => Ok(()),
+        flags => Err(Error::usage(format!("{flags}: this machine is taken as it is"))
+            .remedy("leave that out, or leave out --on host")),
+    }
+}
+
+/// Nobody else writes where the results go; a dry run writes nothing.
+fn own(ctx: &Context, output: &Output) -> Result<Option<Lock>> {
+    match ctx.dry_run {
+        true => Ok(None),
+        false => files::own_output_directory(&ctx.progress, &output.out).map(Some),
+    }
 }
 
 #[allow(clippy::too_many_arguments)] // the two callers differ in each of them
@@ -73,9 +117,8 @@ fn guest_run(
     output: &Output,
 ) -> Result<()> {
     // Everything that can be refused is refused before minutes are spent on building.
-    let memory_mib = memory(machine_args)?;
-    check_kernels(ctx, kernel_names, modes, machine_args)?;
-    check_slice(machine_args)?;
+    let memory_mib = check_machine(ctx, kernel_names, modes, machine_args)?;
+    let _ours = own(ctx, output)?;
     ensure_packages(ctx, machine_args)?;
     let catalog = catalog(ctx)?;
     let mut packages = BTreeSet::new();
@@ -87,7 +130,7 @@ fn guest_run(
         }
     }
     let machine = machine(ctx, machine_args)?;
-    let kernels = kernels(ctx, kernel_names, modes, machine_args)?;
+    let kernels = kernels(ctx, kernel_names, machine_args)?;
     let packages: Vec<String> = packages.into_iter().collect();
     let programs: Vec<String> = programs.into_iter().collect();
     let images = Images::prepare(ctx, &packages, &programs)?;
@@ -147,12 +190,12 @@ fn finish(results: Results, output: &Output) -> Result<()> {
 /// The workloads there are. Needs a C compiler, nothing else.
 pub fn catalog(ctx: &Context) -> Result<Catalog> {
     // Even a dry run must know which workloads exist, and only the program can tell.
-    let binary = guest::workloads_binary(&Context { dry_run: false, ..ctx.clone() })?;
+    let binary = guest::workloads_binary(ctx)?;
     Catalog::parse(&exec::read(&exec::Command::new(binary).arg("list"))?)
 }
 
 /// All packages in one go: a build must not stop half-way to ask for one more.
-fn ensure_packages(ctx: &Context, args: &MachineArgs) -> Result<()> {
+pub fn ensure_packages(ctx: &Context, args: &MachineArgs) -> Result<()> {
     let mut needed = BTreeSet::new();
     if args.kernel_image.is_none() {
         needed.extend(kernel::packages(ctx)?);
@@ -172,13 +215,7 @@ pub fn machine(ctx: &Context, args: &MachineArgs) -> Result<Machine> {
     }
 }
 
-pub fn kernels(
-    ctx: &Context,
-    names: &[String],
-    modes: &[String],
-    args: &MachineArgs,
-) -> Result<Vec<KernelImage>> {
-    check_kernels(ctx, names, modes, args)?;
+pub fn kernels(ctx: &Context, names: &[String], args: &MachineArgs) -> Result<Vec<KernelImage>> {
     match (&args.kernel_image, &args.kernel_source) {
         (Some(image), _) => Ok(vec![kernel::from_image(image)?]),
         (None, Some(tree)) => names.iter().map(|name| kernel::build_from_tree(ctx, tree, name)).collect(),
@@ -195,6 +232,13 @@ pub fn known_kernel(all: &[String], name: &str) -> Result<()> {
     nearest.sort_by_key(|known| edit_distance(name, known));
     Err(Error::usage(format!("there is no kernel named '{name}'"))
         .remedy(format!("choose from: {}; a new one is a file in kernel/kernels/", nearest.join(", "))))
+}
+
+/// Everything about machine and kernel that can be refused at once. Returns the guest's memory in MiB.
+pub fn check_machine(ctx: &Context, kernels: &[String], modes: &[String], args: &MachineArgs) -> Result<u32> {
+    check_kernels(ctx, kernels, modes, args)?;
+    check_slice(args)?;
+    memory(args)
 }
 
 fn check_kernels(ctx: &Context, names: &[String], modes: &[String], args: &MachineArgs) -> Result<()> {
@@ -227,7 +271,7 @@ fn no_modes(modes: &[String], kernel: &str) -> Result<()> {
     }
 }
 
-pub fn memory(args: &MachineArgs) -> Result<u32> {
+fn memory(args: &MachineArgs) -> Result<u32> {
     if (MEMORY_MIB_MIN..=MEMORY_MIB_MAX).contains(&args.memory) {
         return Ok(args.memory);
     }

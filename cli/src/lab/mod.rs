@@ -7,20 +7,21 @@ mod read;
 mod shell;
 
 use crate::args::{Lab, Verb};
-use ceasefire_base::{exec::print_line, Error, Progress, Result, Verbosity};
+use ceasefire_base::{cancel, exec::print_line, Error, Progress, Result, Verbosity};
 use ceasefire_build::{kernel, machine, Context};
 use ceasefire_run::doctor;
 use std::io::IsTerminal;
 
 pub fn run(lab: Lab) -> Result<()> {
     let progress = Progress::new(if lab.quiet { Verbosity::Quiet } else { Verbosity::Normal });
-    // Reading a file needs neither cache nor checkout.
+    // Reading a file needs neither cache nor checkout, and a signal may simply end it.
     match lab.verb {
         Verb::Compare(args) => return read::compare(&args),
         Verb::Report { results, output } => return read::report(&results, &output),
         Verb::Parse { log, json } => return read::parse(&log, json),
         _ => {}
     }
+    cancel::install()?;
     let mut ctx = Context::open(progress)?;
     ctx.dry_run = lab.dry_run;
     ctx.may_install &= !lab.no_install;
@@ -50,11 +51,13 @@ fn build(ctx: &Context, names: &[String]) -> Result<()> {
     for name in names {
         measure::known_kernel(&all, name)?;
     }
+    // A dry run prints commands and comments alone.
+    let mark = if ctx.dry_run { "# " } else { "" };
     let machine = machine::build(ctx)?;
-    print_line(&format!("QEMU {}: {}", machine.version, machine.qemu.display()));
+    print_line(&format!("{mark}QEMU {}: {}", machine.version, machine.qemu.display()));
     for name in if names.is_empty() { &all } else { names } {
         let image = kernel::build(ctx, name)?;
-        print_line(&format!("kernel {}: {}", image.name, image.bzimage.display()));
+        print_line(&format!("{mark}kernel {}: {}", image.name, image.bzimage.display()));
     }
     Ok(())
 }

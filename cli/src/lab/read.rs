@@ -3,19 +3,29 @@
 
 use super::terminal_width;
 use crate::args;
-use ceasefire_base::{disk, exec::print_line, Error, Result};
+use ceasefire_base::{cancel, disk, exec::print_line, Error, Result};
 use ceasefire_results::{compare as comparison, protocol, report as page, schema::Results, table};
 use ceasefire_run::files;
-use std::fs::{self, File};
-use std::io::IsTerminal;
+use std::fs::File;
+use std::io::{IsTerminal, Read};
 use std::path::Path;
+
+/// Thousands of rows take a few MiB.
+const RESULTS_BYTES_MAX: u64 = 256 << 20;
 
 pub fn table_options() -> table::Options {
     table::Options { width: terminal_width(), colour: table::use_colour(std::io::stdout().is_terminal()) }
 }
 
 fn results(path: &Path) -> Result<Results> {
-    let bytes = fs::read(path).map_err(|error| cannot_read(path, &error))?;
+    // A pipe or /dev/zero may be named too: nothing is read without an end.
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(|error| cannot_read(path, &error))?;
+    file.take(RESULTS_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| cannot_read(path, &error))?;
+    if bytes.len() as u64 > RESULTS_BYTES_MAX {
+        return Err(Error::failed(format!("{} is too large for a results file", path.display()))
+            .remedy("check the path; `ceasefire lab run` writes out/results.json"));
+    }
     Results::from_json(&bytes, &path.display().to_string())
 }
 
@@ -63,6 +73,7 @@ fn count(figures: usize) -> String {
 
 pub fn report(path: &Path, output: &Path) -> Result<()> {
     let html = page::html(&results(path)?)?;
+    cancel::install()?;
     files::write_whole(output, html.as_bytes())?;
     print_line(&output.display().to_string());
     Ok(())

@@ -7,27 +7,32 @@ use ceasefire_base::{Error, Result};
 use ceasefire_build::Context;
 use ceasefire_run::image::Images;
 use ceasefire_run::plan::{Boot, Request};
-use ceasefire_run::shell::Shell;
+use ceasefire_run::shell::{self, Shell};
 use std::io::IsTerminal;
 
 pub fn run(ctx: &Context, args: &args::Shell) -> Result<()> {
     let shape = Request { vcpus: vec![args.cpus], nodes: Some(args.nodes), ..Request::default() };
     shape.validate()?;
-    if args.command.is_none() && !std::io::stdin().is_terminal() {
+    if args.command.is_none() && !ctx.dry_run && !std::io::stdin().is_terminal() {
         return Err(
             Error::usage("a prompt needs a terminal").remedy("use --command TEXT, or run it in a terminal")
         );
     }
+    if let Some(text) = &args.command {
+        shell::check_command(text)?;
+    }
     let names = [args.kernel.clone()];
+    let memory_mib = measure::check_machine(ctx, &names, &[], &args.machine)?;
+    measure::ensure_packages(ctx, &args.machine)?;
     let machine = measure::machine(ctx, &args.machine)?;
-    let kernels = measure::kernels(ctx, &names, &[], &args.machine)?;
+    let kernels = measure::kernels(ctx, &names, &args.machine)?;
     let images = Images::prepare(ctx, &[], &[])?;
     let accel = measure::accel(ctx, &args.machine, &machine, &kernels[0], &images)?;
     let shell = Shell {
         machine: &machine,
         kernel: &kernels[0],
         accel,
-        memory_mib: measure::memory(&args.machine)?,
+        memory_mib,
         kernel_arguments: &args.machine.kernel_args,
         boot: Boot::new(args.cpus, args.nodes),
     };

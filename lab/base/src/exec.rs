@@ -12,6 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// Lines kept to explain a failure.
@@ -658,9 +659,27 @@ fn no_pipe(error: &io::Error) -> Error {
     Error::failed(format!("cannot make a pipe: {}", disk::reason(error)))
 }
 
+/// The first error of `print_line`.
+static OUTPUT_ERROR: OnceLock<io::Error> = OnceLock::new();
+
 /// A line on standard output; a reader that went away is no reason to fail.
 pub fn print_line(line: &str) {
-    let _ = writeln!(io::stdout(), "{line}");
+    if let Err(error) = writeln!(io::stdout(), "{line}") {
+        if error.kind() != io::ErrorKind::BrokenPipe {
+            let _ = OUTPUT_ERROR.set(error);
+        }
+    }
+}
+
+/// Err if a line could not be written, e.g. to a file on a full disk.
+pub fn check_output() -> Result<()> {
+    match OUTPUT_ERROR.get() {
+        None => Ok(()),
+        Some(error) => {
+            Err(Error::failed(format!("cannot write to standard output: {}", disk::reason(error)))
+                .remedy("free space, or send the output elsewhere"))
+        }
+    }
 }
 
 /// How programs say that the disk is full.

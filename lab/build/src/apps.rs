@@ -51,7 +51,10 @@ pub fn root(context: &Context, packages: &[String], programs: &[String]) -> Resu
         }
         let output = context.dry_dir(ARCHIVE);
         let names = join(&packages).replace(',', " ");
-        context.dry_comment(&format!("{} is made of the Debian packages {names}", output.display()));
+        context.dry_comment(&format!(
+            "{} does not exist yet: a run without --dry-run makes one of the Debian packages {names}",
+            output.display()
+        ));
         return Ok(output);
     }
     let entry = context.cache.obtain(&context.progress, "apps", "root", &key, |directory| {

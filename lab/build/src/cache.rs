@@ -23,7 +23,8 @@ const USED: &str = "used";
 const HASHED_BYTES_MAX: u64 = 64 << 20;
 const KEY_HEX: usize = 16;
 /// Kept beside the entries; counted and cleaned like one.
-const EXTRAS: [(&str, &str); 2] = [("apt", "package lists"), ("logs", "build logs")];
+const EXTRAS: [(&str, &str); 3] =
+    [("apt", "package lists"), ("logs", "build logs"), ("dry-run", "what a dry run's commands made")];
 
 /// What the builder wants to remember about an entry.
 pub type Facts = BTreeMap<String, String>;
@@ -109,8 +110,6 @@ pub struct Usage {
     pub dir: PathBuf,
     pub bytes: u64,
     pub used: SystemTime,
-    /// A build or a run holds it now.
-    pub locked: bool,
 }
 
 #[derive(Debug, Default)]
@@ -379,8 +378,7 @@ impl Cache {
                 used = used.max(meta.modified().unwrap_or(UNIX_EPOCH));
             }
         }
-        let locked = lock::is_held(&self.lock_path(&id));
-        Usage { class: id.class, name: id.name, key: id.key, dir, bytes, used, locked }
+        Usage { class: id.class, name: id.name, key: id.key, dir, bytes, used }
     }
 
     /// Removes what was last used longer ago than `older_than` (None: everything), except what is in use.
@@ -401,8 +399,12 @@ impl Cache {
             if !dry_run {
                 // Moved aside first: an interrupt must not leave half an entry under its name.
                 let aside = self.temporary_name(&id);
-                fs::rename(&usage.dir, &aside).map_err(|error| disk::error("remove", &usage.dir, &error))?;
-                remove_tree(&aside);
+                match fs::rename(&usage.dir, &aside) {
+                    Ok(()) => remove_tree(&aside),
+                    // Another `clean` was here first.
+                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                    Err(error) => return Err(disk::error("remove", &usage.dir, &error)),
+                }
             }
             cleaned.bytes += usage.bytes;
             cleaned.removed.push(usage);

@@ -6,8 +6,6 @@ use std::path::{Path, PathBuf};
 use ceasefire_base::exec::{self, Command, Options};
 use ceasefire_base::{disk, Error, Kind, Result};
 
-use crate::Context;
-
 const FLAGS: [&str; 7] = ["-static", "-O2", "-g0", "-Wall", "-Wextra", "-Werror", "-pthread"];
 /// Words of the linkers (GNU, LLVM, mold) for a libc.a that is not there.
 const NO_LIBRARY: [&str; 3] = ["cannot find -l", "unable to find library", "library not found"];
@@ -41,7 +39,7 @@ impl Compiler {
     }
 
     /// Compiles and links all C files below a directory into one program; headers are found from its top.
-    pub fn link(&self, context: &Context, sources: &Path, output: &Path, log: &Path) -> Result<()> {
+    pub fn link(&self, sources: &Path, output: &Path, log: &Path) -> Result<()> {
         let command = Command::new(&self.words[0])
             .args(&self.words[1..])
             .args(FLAGS)
@@ -50,8 +48,7 @@ impl Compiler {
             .arg("-o")
             .arg(output)
             .args(c_files(sources)?);
-        let options =
-            Options { dry_run: context.dry_run, log: Some(log.to_path_buf()), ..Options::default() };
+        let options = Options { log: Some(log.to_path_buf()), ..Options::default() };
         exec::run(&command, options).map(drop).map_err(explain)
     }
 }

@@ -37,8 +37,26 @@ const NOT_COPIED: [&str; 10] = [
     "./arch/x86/include/generated",
 ];
 /// Variables of the caller that would change the kernel.
-const ENV_DROPPED: [&str; 8] =
-    ["ARCH", "CROSS_COMPILE", "CC", "LD", "KCFLAGS", "KBUILD_OUTPUT", "LOCALVERSION", "KCONFIG_CONFIG"];
+const ENV_DROPPED: [&str; 16] = [
+    "ARCH",
+    "CROSS_COMPILE",
+    "CC",
+    "LD",
+    "LLVM",
+    "LLVM_IAS",
+    "HOSTCC",
+    "HOSTCFLAGS",
+    "KCFLAGS",
+    "KAFLAGS",
+    "KCPPFLAGS",
+    "KBUILD_OUTPUT",
+    "KCONFIG_ALLCONFIG",
+    "KCONFIG_CONFIG",
+    "LOCALVERSION",
+    "INSTALL_PATH",
+];
+/// A distribution's image with everything built in stays far below; /dev/zero does not.
+const IMAGE_BYTES_MAX: u64 = 512 << 20;
 /// Symbols named when a configuration did not stick.
 const REFUSALS_SHOWN: usize = 6;
 /// Equal inputs give equal images.
@@ -221,10 +239,15 @@ pub fn packages(_context: &Context) -> Result<Vec<String>> {
 
 /// A finished bzImage, taken as it is.
 pub fn from_image(path: &Path) -> Result<KernelImage> {
-    let data = fs::read(path).map_err(|error| {
-        Error::usage(format!("cannot read the kernel image {}: {}", path.display(), disk::reason(&error)))
+    let unusable = |why: &str| {
+        Error::usage(format!("cannot read the kernel image {}: {why}", path.display()))
             .remedy("give the path of a bzImage (arch/x86/boot/bzImage, or /boot/vmlinuz-…)")
-    })?;
+    };
+    let meta = fs::metadata(path).map_err(|error| unusable(&disk::reason(&error)))?;
+    if !meta.is_file() || meta.len() > IMAGE_BYTES_MAX {
+        return Err(unusable("it is not a file of a kernel's size"));
+    }
+    let data = fs::read(path).map_err(|error| unusable(&disk::reason(&error)))?;
     let release = bzimage_release(&data).ok_or_else(|| {
         Error::usage(format!("{} is not an x86 bzImage", path.display()))
             .remedy("give arch/x86/boot/bzImage or /boot/vmlinuz-…, not vmlinux")

@@ -12,7 +12,7 @@ pub mod guest;
 pub mod hash;
 mod kconfig;
 pub mod kernel;
-mod lock;
+pub mod lock;
 pub mod machine;
 pub mod recipe;
 

@@ -52,11 +52,6 @@ impl Lock {
     }
 }
 
-/// Does anybody hold the lock?
-pub fn is_held(path: &Path) -> bool {
-    path.exists() && matches!(Lock::attempt(path, libc::LOCK_EX), Ok(None))
-}
-
 /// Tries until the lock is had, showing who has it.
 pub fn wait(
     progress: &Progress,
@@ -91,6 +86,6 @@ fn flock(file: &File, operation: i32) -> io::Result<()> {
 }
 
 fn no_lock(error: &io::Error) -> Error {
-    Error::failed(format!("the cache's file system gives no locks: {}", disk::reason(error)))
-        .remedy("set CEASEFIRE_CACHE to a directory on a local file system")
+    Error::failed(format!("the file system gives no locks: {}", disk::reason(error)))
+        .remedy("choose a directory on a local file system for CEASEFIRE_CACHE and --out")
 }

@@ -17,6 +17,8 @@ const BUILD_MIB: u64 = 1500;
 const STOCK: &str = "qemu-system-x86_64";
 const BINARY: &str = "qemu-system-x86_64";
 const FIRMWARE: &str = "firmware";
+/// Variables of the caller that would build another QEMU than the cache's key says.
+const ENV_DROPPED: [&str; 8] = ["CC", "CXX", "OBJCC", "AR", "LD", "CFLAGS", "CXXFLAGS", "LDFLAGS"];
 
 /// machine/machine.toml
 #[derive(Debug, Clone, Deserialize)]
@@ -181,7 +183,11 @@ impl Plan<'_> {
             .arg(&tree);
         self.stage("unpack", &unpack)?;
         self.changes.apply(self.context, &tree, &self.log)?;
-        self.stage("configure", &Command::new("./configure").args(&self.spec.configure).cwd(&tree))?;
+        let mut configure = Command::new("./configure").args(&self.spec.configure).cwd(&tree);
+        for name in ENV_DROPPED {
+            configure = configure.env_remove(name);
+        }
+        self.stage("configure", &configure)?;
         self.compile(&tree)?;
         let binary = dir.join(BINARY);
         self.run(&Command::new("strip").arg("-o").arg(&binary).arg(tree.join(&self.spec.binary)))?;

@@ -290,7 +290,7 @@ fn not_offered(base: &Base, offered: &[String]) -> Error {
         None => "apt does not know that package".to_string(),
     };
     Error::skip(format!("no {} of series {} that the patches are known to fit: {there}", base.package, base.series)).remedy(
-        "add Debian's security and updates suites to /etc/apt/sources.list, or bring your own: --kernel-source DIR, --kernel-image FILE, --stock-machine",
+        "add Debian's security and updates suites to /etc/apt/sources.list, or bring your own: --kernel-source DIR, --kernel-image FILE, --machine stock",
     )
 }
 

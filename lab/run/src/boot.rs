@@ -26,21 +26,31 @@ pub struct Start<'a> {
     pub limit: Duration,
     /// The command that repeats this boot alone.
     pub rerun: &'a str,
+    /// Asked all the time: has this boot become useless?
+    pub is_useless: &'a dyn Fn() -> bool,
 }
 
 pub fn console_path(log: &Path) -> PathBuf {
-    log.with_extension("console")
+    beside(log, "console")
 }
 
 pub fn records_path(log: &Path) -> PathBuf {
-    log.with_extension("jsonl")
+    beside(log, "jsonl")
+}
+
+/// LOG.EXTENSION. Not `with_extension`: a kernel's name may hold dots.
+pub fn beside(log: &Path, extension: &str) -> PathBuf {
+    let mut path = log.as_os_str().to_os_string();
+    path.push(".");
+    path.push(extension);
+    path.into()
 }
 
 /// Runs one boot. `on_progress` is told what the guest has said so far.
 ///
 /// Errors: the guest gave no verdict (panic, time limit, emulator's death), or the user interrupted.
 pub fn boot(start: &Start, on_progress: &mut dyn FnMut(&GuestLog)) -> Result<GuestLog> {
-    let stderr_path = start.log.with_extension("stderr");
+    let stderr_path = beside(start.log, "stderr");
     let records_path = records_path(start.log);
     let mut records =
         File::create(&records_path).map_err(|error| disk::error("write", &records_path, &error))?;
@@ -52,6 +62,9 @@ pub fn boot(start: &Start, on_progress: &mut dyn FnMut(&GuestLog)) -> Result<Gue
     let mut verdict_at = None;
     let ended = loop {
         cancel::check()?;
+        if (start.is_useless)() {
+            return Err(Error::interrupted());
+        }
         match chunks.recv_timeout(POLL) {
             Ok(bytes) => {
                 records.write_all(&bytes).map_err(|error| disk::error("write", &records_path, &error))?;

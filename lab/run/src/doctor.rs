@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What works on this machine, and the remedy for what does not. Looks only; changes nothing.
 
-use ceasefire_base::{disk, exec, progress::clock, Kind, Result};
+use ceasefire_base::{disk, exec, progress::clock, Error, Result};
 use ceasefire_build::{debian, kernel, machine, Context};
 use serde::Serialize;
 use std::time::Duration;
@@ -35,7 +35,7 @@ pub fn examine(ctx: &Context) -> Result<Vec<Check>> {
     let mut checks = vec![
         Check::new("C compiler", version("cc"), false),
         Check::new("make", version("make"), false),
-        Check::new("Rust", version("cargo"), false),
+        Check::new("Rust", version("cargo").map_err(rust_remedy), false),
         Check::new("packages", packages(ctx), false),
         Check::new("disk", space(ctx), false),
         Check::new("cache", cache(ctx), false),
@@ -49,7 +49,7 @@ pub fn examine(ctx: &Context) -> Result<Vec<Check>> {
     Ok(checks)
 }
 
-/// The table for people; `width` as of the terminal.
+/// The table for people.
 pub fn table(checks: &[Check]) -> String {
     let mut text = String::new();
     for check in checks {
@@ -71,6 +71,10 @@ fn version(program: &str) -> Result<String> {
     Ok(text.lines().next().unwrap_or_default().to_string())
 }
 
+fn rust_remedy(error: Error) -> Error {
+    error.remedy("install Rust (rustup, or your distribution), or put cargo on PATH")
+}
+
 fn packages(ctx: &Context) -> Result<String> {
     let mut needed = kernel::packages(ctx)?;
     needed.extend(machine::packages(ctx)?);
@@ -79,7 +83,7 @@ fn packages(ctx: &Context) -> Result<String> {
     if missing.is_empty() {
         return Ok(format!("all {} build packages are installed", needed.len()));
     }
-    Err(ceasefire_base::Error::skip(format!("missing: {}", missing.join(" ")))
+    Err(Error::skip(format!("missing: {}", missing.join(" ")))
         .remedy(format!("sudo apt-get install --no-install-recommends {}", missing.join(" "))))
 }
 
@@ -106,10 +110,7 @@ fn cache(ctx: &Context) -> Result<String> {
 fn kvm() -> Result<String> {
     match std::fs::OpenOptions::new().read(true).write(true).open("/dev/kvm") {
         Ok(_) => Ok("/dev/kvm opens; a run with --accel kvm first proves that it boots".into()),
-        Err(error) => Err(ceasefire_base::Error {
-            kind: Kind::Skip,
-            message: format!("/dev/kvm: {error}"),
-            remedy: Some("nothing is lost: the emulator counts the same".into()),
-        }),
+        Err(error) => Err(Error::skip(format!("/dev/kvm: {}", disk::reason(&error)))
+            .remedy("nothing is lost: the emulator counts the same")),
     }
 }

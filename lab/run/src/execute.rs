@@ -161,7 +161,9 @@ fn lane(shared: &Mutex<Shared>, step: &Step, numbers: &[PathBuf], images: &Image
             step.waiting(format!("{}/{} done; {}", state.done.len(), state.total, state.running.join(", ")));
         };
         say("booting");
-        let result = one_boot(&task, images, options, &mut |log| say(&latest(log)));
+        // One boot without a verdict spoils the whole: the others need not run to their ends.
+        let is_useless = || lock().failure.is_some();
+        let result = one_boot(&task, images, options, &is_useless, &mut |log| say(&latest(log)));
         say("");
         let number = numbers.iter().position(|log| *log == task.log).unwrap_or(0);
         let mut state = lock();
@@ -187,6 +189,7 @@ fn one_boot(
     task: &Task,
     images: &Images,
     options: &Options,
+    is_useless: &dyn Fn() -> bool,
     on_progress: &mut dyn FnMut(&GuestLog),
 ) -> Result<GuestLog> {
     let initrd = images.initrd_for(task.boot, &task.log)?;
@@ -197,6 +200,7 @@ fn one_boot(
         log: &task.log,
         limit: options.limit.unwrap_or(Duration::from_secs(BOOT_LIMIT_S + jobs)),
         rerun: &rerun(task.boot, options),
+        is_useless,
     };
     boot::boot(&start, on_progress)
 }
@@ -218,7 +222,7 @@ fn command_for(task: &Task, initrd: &Path, options: &Options) -> Command {
 /// Prints, for every boot, the commands that make its initrd and start it.
 fn dry_run(tasks: &[Task], images: &Images, options: &Options) -> Result<Results> {
     for task in tasks {
-        let initrd = task.log.with_extension("initrd");
+        let initrd = boot::beside(&task.log, "initrd");
         exec::print_line(&format!("# {} {}", task.kernel.name, task.boot.label()));
         exec::print_line(&images.initrd_shell(task.boot, &initrd));
         exec::print_line(&command_for(task, &initrd, options).to_shell());

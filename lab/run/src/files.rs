@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Writing results so that a reader never meets half a file, and a few facts about this machine.
 
-use ceasefire_base::{disk, Result};
+use ceasefire_base::{disk, Progress, Result};
+use ceasefire_build::lock::{self, Lock};
 use std::fs;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 /// Writes aside and renames: an interrupted run leaves the earlier file as it was.
@@ -35,6 +38,7 @@ pub fn log_directory(path: &Path) -> Result<()> {
     Ok(())
 }
 
+const SCRATCH_TRIES: u32 = 1000;
 const LOG_EXTENSIONS: [&str; 4] = ["jsonl", "console", "stderr", "initrd"];
 
 /// Made before minutes are spent on what should go there.
@@ -48,6 +52,14 @@ pub fn output_directory(path: &Path) -> Result<()> {
     })
 }
 
+/// Two runs into one directory would boot each other's jobs: the second waits until the first has written.
+/// The directory is made, and is ours while the value lives.
+pub fn own_output_directory(progress: &Progress, path: &Path) -> Result<Lock> {
+    output_directory(path)?;
+    let file = path.join(".lock");
+    lock::wait(progress, &path.display().to_string(), || Lock::try_exclusive(&file, "measuring"), &file)
+}
+
 /// A new directory for passing files, removed with its value.
 pub struct Scratch {
     pub path: std::path::PathBuf,
@@ -55,9 +67,22 @@ pub struct Scratch {
 
 impl Scratch {
     pub fn new(purpose: &str) -> Result<Scratch> {
-        let path = std::env::temp_dir().join(format!("ceasefire-{purpose}-{}", std::process::id()));
-        fs::create_dir_all(&path).map_err(|error| disk::error("write", &path, &error))?;
-        Ok(Scratch { path })
+        // In a directory that all users share: never one that somebody else made.
+        let mut count = 0;
+        loop {
+            let name = format!("ceasefire-{purpose}-{}-{count}", std::process::id());
+            let path = std::env::temp_dir().join(name);
+            match fs::DirBuilder::new().mode(0o700).create(&path) {
+                Ok(()) => return Ok(Scratch { path }),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && count < SCRATCH_TRIES => {
+                    count += 1
+                }
+                Err(error) => {
+                    return Err(disk::error("make the directory", &path, &error)
+                        .remedy("set TMPDIR to a directory you may write to"))
+                }
+            }
+        }
     }
 }
 
@@ -102,6 +127,28 @@ mod tests {
         write_whole(&taken, b"lost").expect_err("cannot replace a directory");
         assert_eq!(fs::read(taken.join("x")).expect("there"), b"kept");
         assert_eq!(fs::read_dir(dir).expect("dir").count(), 2);
+    }
+
+    #[test]
+    fn a_second_run_waits_for_the_directory() {
+        let scratch = Scratch::new("own").expect("a directory");
+        let out = scratch.path.join("out");
+        let progress = Progress::new(ceasefire_base::Verbosity::Quiet);
+        let first = own_output_directory(&progress, &out).expect("free");
+        let other = out.clone();
+        let second = std::thread::spawn(move || {
+            own_output_directory(&Progress::new(ceasefire_base::Verbosity::Quiet), &other).map(drop)
+        });
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        assert!(!second.is_finished(), "two runs would write the same files");
+        drop(first);
+        second.join().expect("ends").expect("free now");
+    }
+
+    #[test]
+    fn scratch_directories_are_never_shared() {
+        let (a, b) = (Scratch::new("same").expect("made"), Scratch::new("same").expect("made"));
+        assert_ne!(a.path, b.path);
     }
 
     #[test]

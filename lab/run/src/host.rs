@@ -6,7 +6,7 @@ use crate::execute::{about_workloads, environment};
 use crate::files;
 use crate::plan::{Job, Request};
 use ceasefire_base::exec::{self, Command};
-use ceasefire_base::{Error, Progress, Result};
+use ceasefire_base::{Error, Kind, Progress, Result};
 use ceasefire_results::aggregate::{aggregate, RowKey};
 use ceasefire_results::protocol::{GuestLog, LogParser};
 use ceasefire_results::schema::{Environment, Kernel, Results, Unmeasured};
@@ -43,24 +43,28 @@ pub fn measure(
     let plan = request.plan(catalog)?;
     let jobs: Vec<(u32, &Job)> =
         plan.boots.iter().flat_map(|boot| boot.jobs.iter().map(|job| (boot.vcpus, job))).collect();
+    if dry_run {
+        jobs.iter().for_each(|(_, job)| exec::print_line(&command_for(binary, job).to_shell()));
+        return Ok(Results::new(Environment::default()));
+    }
     let step = progress.step(format!("measure: {} workloads on this machine", jobs.len()));
     let mut logs: Vec<(RowKey, GuestLog)> = Vec::new();
     for (index, (vcpus, job)) in jobs.iter().enumerate() {
         step.waiting(format!("{}/{}: {} x{}", index, jobs.len(), job.workload, job.threads));
         let program = command_for(binary, job);
-        if dry_run {
-            exec::print_line(&program.to_shell());
-            continue;
-        }
-        let captured = exec::capture(&program, Some(Duration::from_secs(job.timeout_s.into())))?;
+        let rerun = |error: Error| error.remedy(format!("run it alone: {}", program.to_shell()));
+        let limit = Duration::from_secs(job.timeout_s.into());
+        let captured = exec::capture(&program, Some(limit)).map_err(|error| match error.kind {
+            Kind::Failed => rerun(error),
+            _ => error,
+        })?;
         let mut parser = LogParser::new();
         parser.push(captured.stdout.as_bytes());
         let mut log = parser.finish();
         log.end_on_host(captured.status.code());
         if !log.outcome.is_complete() {
             let last = captured.stderr.lines().last().unwrap_or("it said nothing").to_string();
-            return Err(Error::failed(format!("{} ended without its result: {last}", job.workload))
-                .remedy(format!("run it alone: {}", program.to_shell())));
+            return Err(rerun(Error::failed(format!("{} ended without its result: {last}", job.workload))));
         }
         let key = RowKey { kernel: KERNEL.into(), vcpus: *vcpus, nodes, ..RowKey::default() };
         logs.push((key, log));

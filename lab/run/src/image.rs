@@ -46,7 +46,7 @@ impl Images {
     }
 
     pub fn initrd_with_job(&self, boot: &Boot, job: &str, log: &Path) -> Result<Temporary> {
-        let initrd = Temporary { path: log.with_extension("initrd") };
+        let initrd = Temporary { path: crate::boot::beside(log, "initrd") };
         let write = || -> io::Result<()> {
             let mut file = File::create(&initrd.path)?;
             for part in self.parts(boot) {
@@ -60,10 +60,14 @@ impl Images {
 
     /// The same as a shell command.
     pub fn initrd_shell(&self, boot: &Boot, initrd: &Path) -> String {
+        self.initrd_shell_with_job(boot, &boot.job_text(), initrd)
+    }
+
+    pub fn initrd_shell_with_job(&self, boot: &Boot, job: &str, initrd: &Path) -> String {
         let quoted = |path: &Path| exec::quote(path.as_os_str());
         let parts: Vec<String> = self.parts(boot).into_iter().map(quoted).collect();
         let directory = initrd.parent().unwrap_or(Path::new("."));
-        let job = exec::quote(std::ffi::OsStr::new(&boot.job_text()));
+        let job = exec::quote(job.as_ref());
         format!(
             "mkdir -p {dir} && printf %s {job} > {dir}/job && {{ cat {parts}; (cd {dir} && echo job | cpio -o -H newc --quiet); }} > {initrd}",
             dir = quoted(directory),

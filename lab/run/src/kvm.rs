@@ -7,7 +7,7 @@ use crate::image::Images;
 use crate::plan::Boot;
 use crate::qemu::{self, Accel, Console, Hardware};
 use ceasefire_base::exec::Command;
-use ceasefire_base::{Error, Kind, Result};
+use ceasefire_base::{disk, Error, Kind, Result};
 use ceasefire_build::kernel::KernelImage;
 use ceasefire_build::machine::Machine;
 use ceasefire_build::Context;
@@ -21,7 +21,7 @@ const PROBE_LIMIT: Duration = Duration::from_secs(15);
 pub fn probe(ctx: &Context, machine: &Machine, kernel: &KernelImage, images: &Images) -> Result<()> {
     let refuse = |why: String| Error::skip(why).remedy("leave out --accel kvm: the emulator counts the same");
     if let Err(error) = OpenOptions::new().read(true).write(true).open("/dev/kvm") {
-        return Err(refuse(format!("KVM cannot be used here: /dev/kvm: {error}")));
+        return Err(refuse(format!("KVM cannot be used here: /dev/kvm: {}", disk::reason(&error))));
     }
     let step = ctx.progress.step("kvm: boot a plain guest");
     let scratch = Scratch::new("kvm")?;
@@ -52,5 +52,9 @@ fn boot_empty(machine: &Machine, kernel: &KernelImage, images: &Images, log: &st
         kernel_arguments: "",
     };
     let command = Command::new(&machine.qemu).args(qemu::arguments(&hardware, &empty));
-    boot::boot(&Start { command: &command, log, limit: PROBE_LIMIT, rerun: "" }, &mut |_| ()).map(drop)
+    boot::boot(
+        &Start { command: &command, log, limit: PROBE_LIMIT, rerun: "", is_useless: &|| false },
+        &mut |_| (),
+    )
+    .map(drop)
 }
