@@ -75,19 +75,15 @@ fn alone(rows: &[&Row]) -> String {
     let mut targets: Vec<(f64, &str)> =
         widest.iter().filter_map(|row| Some((row.targets_per_shootdown()?, row.workload.as_str()))).collect();
     targets.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let is_silent = |row: &Row| row.received_per_unit.is_some_and(|received| received.max == 0.0);
-    // Kernel-range shootdowns are none of `received`, but a reader must not take them for nothing.
-    let is_kernel_only =
-        |row: &Row| is_silent(row) && row.kernel_range_per_unit.is_some_and(|kernel| kernel.median > 0.0);
-    let names = |wanted: &dyn Fn(&Row) -> bool| -> BTreeSet<&str> {
-        widest.iter().filter(|row| wanted(row)).map(|row| row.workload.as_str()).collect()
-    };
-    let kernel_only = names(&is_kernel_only);
-    let silent = names(&|row| is_silent(row) && !is_kernel_only(row));
+    let silent: BTreeSet<&str> = widest
+        .iter()
+        .filter(|row| row.received_per_unit.is_some_and(|received| received.max == 0.0))
+        .map(|row| row.workload.as_str())
+        .collect();
     let at = format!("At {}", count(u64::from(threads), "thread"));
     let (Some(least), Some(most)) = (targets.first(), targets.last()) else {
         let rows = count(widest.len() as u64, "row");
-        return if silent.len() + kernel_only.len() == widest.len() {
+        return if silent.len() == widest.len() {
             format!("{at}, no other CPU received a shootdown in any of {rows}.")
         } else {
             format!("{at}, shootdowns were received in {} of {rows}; how many were sent was not measured.", {
@@ -109,17 +105,16 @@ fn alone(rows: &[&Row]) -> String {
             most.1
         )
     };
-    if !kernel_only.is_empty() {
-        let list = kernel_only.into_iter().collect::<Vec<_>>().join(", ");
-        sentence.push_str(&format!("; {list} caused kernel-range ones only"));
-    }
+    // Of a user address space: kernel ranges are counted apart, and some of these cause nothing else.
     match silent.len() {
         0 => {}
         1..=3 => {
-            sentence
-                .push_str(&format!("; {} caused none", silent.into_iter().collect::<Vec<_>>().join(", ")));
+            sentence.push_str(&format!(
+                "; {} caused none of a user address space",
+                silent.into_iter().collect::<Vec<_>>().join(", ")
+            ));
         }
-        n => sentence.push_str(&format!("; {n} workloads caused none")),
+        n => sentence.push_str(&format!("; {n} workloads caused none of a user address space")),
     }
     sentence.push('.');
     sentence

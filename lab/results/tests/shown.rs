@@ -148,7 +148,7 @@ fn the_report_is_whole_self_contained_and_spoken() {
 fn the_finding_is_computed_and_carries_its_condition() {
     let html = report::html(&sample::one_kernel()).expect("a report");
     assert!(
-        html.contains("At 8 threads, one shootdown interrupts a median of 6.09 other CPUs over 7 rows (from 4.97 in mmap-read to 7.00 in madvise-scaling); anon-r-seq caused none."),
+        html.contains("At 8 threads, one shootdown interrupts a median of 6.09 other CPUs over 7 rows (from 4.97 in mmap-read to 7.00 in madvise-scaling); anon-r-seq caused none of a user address space."),
         "{}",
         html.split("class=\"finding\"").nth(1).unwrap_or("no finding").chars().take(400).collect::<String>()
     );
