@@ -325,7 +325,7 @@ impl LogParser {
             Record::Fail(fail) => self.log.fails.push(clean_unmeasured(fail)),
             Record::Log(text) => {
                 if self.log.log.len() < LOG_LINES_MAX {
-                    self.log.log.push(cut(&text));
+                    self.log.log.push(printable(&text));
                 }
             }
             Record::Verdict(verdict) => self.log.verdict = Some(verdict),
@@ -445,6 +445,11 @@ fn cut(text: &str) -> String {
         kept.push('…');
     }
     kept
+}
+
+/// A line of a guest command: whole, its tabs kept, nothing that moves a terminal's cursor.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect()
 }
 
 fn clean_unmeasured(entry: Unmeasured) -> Unmeasured {

@@ -229,3 +229,11 @@ fn only_complete_logs_become_results() {
         assert!(error.message.starts_with("vanilla, 4 vCPUs: "), "{name}: {error}");
     }
 }
+
+#[test]
+fn a_guest_commands_lines_come_whole_with_their_tabs() {
+    let long = "x".repeat(2000);
+    let line = format!("{{\"kind\":\"log\",\"text\":\"processor\\t: 0 {long} \\u001b[2J\"}}\n");
+    let log = parse_log(line.as_bytes());
+    assert_eq!(log.log, [format!("processor\t: 0 {long} \u{fffd}[2J")]);
+}
