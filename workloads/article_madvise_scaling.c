@@ -30,6 +30,7 @@ static int measure(struct run *run)
 		page[1] = run->seed + i + 1;
 		if (madvise((void *)page, PAGE_BYTES, MADV_DONTNEED))
 			return workload_fail(run, "madvise(MADV_DONTNEED) was refused");
+		let_others_run();
 	}
 	return 0;
 }

@@ -41,6 +41,7 @@ static int measure(struct run *run)
 		if (mprotect((void *)state->area, bytes, PROT_READ) ||
 		    mprotect((void *)state->area, bytes, PROT_READ | PROT_WRITE))
 			return workload_fail(run, "mprotect of %zu pages was refused", state->pages);
+		let_others_run();
 	}
 	return 0;
 }

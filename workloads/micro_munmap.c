@@ -41,6 +41,7 @@ static int measure(struct run *run)
 		}
 		if (munmap((void *)state->area, bytes))
 			return workload_fail(run, "munmap of %zu pages was refused", state->pages);
+		let_others_run();
 	}
 	return 0;
 }

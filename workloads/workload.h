@@ -142,4 +142,15 @@ static inline void cpu_pause(void)
 	__builtin_ia32_pause();
 }
 
+/*
+ * Between two measured calls under spinners. On a round-robin emulator a kernel
+ * thread may lose its CPU's turn half-way; that CPU is no target until its next
+ * turn, and a caller that waits for nobody would make a slice of calls without
+ * it. PAUSE ends the caller's turn, on hardware it is some hundred cycles.
+ */
+static inline void let_others_run(void)
+{
+	cpu_pause();
+}
+
 #endif
