@@ -5,7 +5,9 @@
  * ranges; these counters miss neither, and need no change to existing code.
  *
  *   /sys/kernel/debug/ceasefire/enabled    1 attaches all probes, 0 detaches them
- *   /sys/kernel/debug/ceasefire/counters   "name value" lines, summed over CPUs
+ *   /sys/kernel/debug/ceasefire/counters   "name value" lines, summed over CPUs;
+ *                                          then the machine's (machine.c), which
+ *                                          count whether probes are attached or not
  *
  * The counters only grow: a reader takes differences. A flush that is under
  * way while `enabled` changes may be counted in part.
@@ -26,6 +28,8 @@
 #include <asm/tlbflush.h>
 #include <trace/events/csd.h>
 #include <trace/events/tlb.h>
+
+#include "machine.h"
 
 enum counter {
 	REQUESTED,		/* calls of the functions in requests[] */
@@ -261,6 +265,7 @@ static int counters_show(struct seq_file *seq, void *unused)
 			sum += READ_ONCE(per_cpu(cpu_counters.count[i], cpu));
 		seq_printf(seq, "%s %llu\n", counter_names[i], sum);
 	}
+	machine_show(seq);
 	return 0;
 }
 DEFINE_SHOW_ATTRIBUTE(counters);
