@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * What is counted around the measured part. Three sources: the kernel's own
- * file (the lab's kernels), tracepoints (any kernel, as root), and the rows of
- * /proc every kernel has. Files are opened and buffers touched beforehand, so
- * that reading them maps, unmaps and allocates nothing.
+ * file (the lab's kernels; it passes on what the emulated machine counts),
+ * tracepoints (any kernel, as root), and the rows of /proc every kernel has.
+ * Files are opened and buffers touched beforehand, so that reading them maps,
+ * unmaps and allocates nothing.
  */
 #define _GNU_SOURCE
 #include <ctype.h>
@@ -29,8 +30,21 @@ const char *const counter_names[COUNTERS] = {
 	[LOCAL_SINGLE] = "local_single",
 	[OTHER_IPIS] = "other_ipis",
 	[FAULTS] = "faults",
-	[WALKS] = "walks",
 	[INSTRUCTIONS] = "instructions",
+	[WALKS] = "walks",
+	[SPECULATIVE_WALKS] = "speculative_walks",
+	[STRUCTURE_HITS] = "structure_hits",
+	[FILLS] = "fills",
+	[EVICTIONS] = "evictions",
+	[ASSISTS_ACCESSED] = "assists_accessed",
+	[ASSISTS_DIRTY] = "assists_dirty",
+	[CR3_FLUSH] = "cr3_flush",
+	[CR3_NOFLUSH] = "cr3_noflush",
+	[INVLPG] = "invlpg",
+	[INVPCID] = "invpcid",
+	[FLUSH_ALL] = "flush_all",
+	[IPIS] = "ipis",
+	[IPI_TARGETS] = "ipi_targets",
 };
 
 /* /proc/interrupts of 256 CPUs: 11 characters each in some 80 rows. */
@@ -103,12 +117,15 @@ static int64_t sum_of_row(const char *word)
 	}
 }
 
-static void read_probes(struct sample *sample, bool is_end)
+struct word {
+	const char *word;
+	enum counter counter;
+};
+
+/* The probes' part of the kernel's file. */
+static void read_probes(struct sample *sample)
 {
-	static const struct {
-		const char *word;
-		enum counter counter;
-	} words[] = {
+	static const struct word words[] = {
 		{ "requested", REQUESTED },
 		{ "sent", SENT },
 		{ "received", RECEIVED },
@@ -117,17 +134,52 @@ static void read_probes(struct sample *sample, bool is_end)
 		{ "local_full", LOCAL_FULL },
 		{ "local_single", LOCAL_SINGLE },
 		{ "other_csd", OTHER_IPIS },
-		{ "walks", WALKS },
 	};
 
-	if (kernel_fd < 0) {
-		tracepoints_read(sample, is_end);
-		return;
-	}
-	if (!read_all(kernel_fd))
-		return;
 	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
 		sample->value[words[i].counter] = value_of(words[i].word);
+}
+
+/* The machine's part; what has several words is their sum. */
+static void read_machine(struct sample *sample)
+{
+	static const struct word words[] = {
+		{ "walks", WALKS },
+		{ "speculative_walks", SPECULATIVE_WALKS },
+		{ "structure_hits", STRUCTURE_HITS },
+		{ "fills", FILLS },
+		{ "evictions", EVICTIONS },
+		{ "assists_accessed", ASSISTS_ACCESSED },
+		{ "assists_dirty", ASSISTS_DIRTY },
+		{ "cr3_flush", CR3_FLUSH },
+		{ "cr3_noflush", CR3_NOFLUSH },
+		{ "invlpg", INVLPG },
+		{ "invpcid_address", INVPCID },
+		{ "invpcid_context", INVPCID },
+		{ "invpcid_all_global", INVPCID },
+		{ "invpcid_all", INVPCID },
+		{ "flush_all", FLUSH_ALL },
+		{ "ipis_sent", IPIS },
+		{ "ipi_targets", IPI_TARGETS },
+	};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {
+		int64_t *sum = &sample->value[words[i].counter];
+		int64_t value = value_of(words[i].word);
+
+		if (value >= 0)
+			*sum = *sum < 0 ? value : *sum + value;
+	}
+}
+
+static void read_kernel(struct sample *sample)
+{
+	if (kernel_fd < 0 || !read_all(kernel_fd))
+		return;
+	/* Probes that were not switched on have counted nothing, which is not zero. */
+	if (probes_switched_on)
+		read_probes(sample);
+	read_machine(sample);
 }
 
 static int64_t rescheduled;
@@ -160,21 +212,30 @@ static void clear(struct sample *sample)
 		sample->value[i] = -1;
 }
 
-/* The interrupt row is read nearest to the measured part, on both sides. */
+/*
+ * Reading a file interrupts nobody, but walks page tables: the kernel's file is
+ * read nearest to the measured part on both sides, the interrupt row next.
+ */
 void counters_begin(struct sample *sample)
 {
 	clear(sample);
 	read_faults(sample);
-	read_probes(sample, false);
+	tracepoints_read(sample, false);
 	read_rows(sample);
+}
+
+void counters_begin_nearest(struct sample *sample)
+{
+	read_kernel(sample);
 	combine(sample);
 }
 
 void counters_end(struct sample *sample)
 {
 	clear(sample);
+	read_kernel(sample);
 	read_rows(sample);
-	read_probes(sample, true);
+	tracepoints_read(sample, true);
 	read_faults(sample);
 	combine(sample);
 }
@@ -204,10 +265,10 @@ int counters_open(bool cost)
 
 	interrupts_fd = open("/proc/interrupts", O_RDONLY | O_CLOEXEC);
 	vmstat_fd = open("/proc/vmstat", O_RDONLY | O_CLOEXEC);
-	/* Probes cost instructions: a cost row does without them. */
+	kernel_fd = open(KERNEL_COUNTERS, O_RDONLY | O_CLOEXEC);
+	/* Probes cost instructions: a cost row does without them. What the machine counts costs none. */
 	if (cost)
 		return 0;
-	kernel_fd = open(KERNEL_COUNTERS, O_RDONLY | O_CLOEXEC);
 	if (kernel_fd < 0) {
 		tracepoints_open();
 		return 0;

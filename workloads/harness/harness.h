@@ -25,8 +25,22 @@ enum counter {
 	LOCAL_SINGLE,
 	OTHER_IPIS,
 	FAULTS,
-	WALKS,
 	INSTRUCTIONS,
+	/* From here on the machine counts, if it does. */
+	WALKS,
+	SPECULATIVE_WALKS,
+	STRUCTURE_HITS,
+	FILLS,
+	EVICTIONS,
+	ASSISTS_ACCESSED,
+	ASSISTS_DIRTY,
+	CR3_FLUSH,
+	CR3_NOFLUSH,
+	INVLPG,
+	INVPCID,
+	FLUSH_ALL,
+	IPIS,
+	IPI_TARGETS,
 	COUNTERS
 };
 
@@ -83,6 +97,8 @@ int counters_open(bool cost);
 void counters_close(void);
 bool counters_in_kernel(void);
 void counters_begin(struct sample *sample);
+/* The rest of it, to be read last: reading it disturbs itself least. */
+void counters_begin_nearest(struct sample *sample);
 void counters_end(struct sample *sample);
 void counters_subtract(struct sample *end, const struct sample *begin);
 extern const char *const counter_names[COUNTERS];

@@ -47,21 +47,29 @@ static unsigned int count_in_list(const char *path)
 	return count;
 }
 
-/* Is `word` one of the first processor's flags? */
-static bool cpu_has(const char *word)
+/* The first processor's flags, between blanks; " " where it has none. */
+static const char *cpu_flags(void)
 {
 	static char text[16384];
-	char *flags, *end, spaced[64];
+	char *flags, *end;
 
 	file_read("/proc/cpuinfo", text, sizeof(text));
 	flags = strstr(text, "\nflags");
+	flags = flags ? strchr(flags, ':') : NULL;
 	if (!flags)
-		return false;
-	end = strchr(flags + 1, '\n');
+		return " ";
+	end = strchr(flags, '\n');
 	if (end)
 		strcpy(end, " ");
+	return flags + 1;
+}
+
+static const char *cpu_has(const char *flags, const char *word)
+{
+	char spaced[64];
+
 	snprintf(spaced, sizeof(spaced), " %s ", word);
-	return strstr(flags, spaced);
+	return strstr(flags, spaced) ? "true" : "false";
 }
 
 /* The word in brackets, as in "always [madvise] never". */
@@ -94,6 +102,8 @@ void protocol_boot(void)
 {
 	struct utsname name;
 	char text[4096], thp[32];
+	const char *flags = cpu_flags();
+	int flags_length = (int)strlen(flags);
 
 	uname(&name);
 	printf("{\"kind\":\"boot\",\"protocol\":%d,\"release\":", PROTOCOL_VERSION);
@@ -102,9 +112,11 @@ void protocol_boot(void)
 	text[strcspn(text, "\n")] = '\0';
 	printf(",\"cmdline\":");
 	protocol_string(text);
-	printf(",\"cpus\":%u,\"nodes\":%u,\"counters\":\"%s\",\"pcid\":%s",
+	printf(",\"cpus\":%u,\"nodes\":%u,\"counters\":\"%s\",\"pcid\":%s,\"invpcid\":%s",
 	       count_in_list("/sys/devices/system/cpu/online"), count_in_list("/sys/devices/system/node/online"),
-	       counters_in_kernel() ? "ceasefire" : "generic", cpu_has("pcid") ? "true" : "false");
+	       counters_in_kernel() ? "ceasefire" : "generic", cpu_has(flags, "pcid"), cpu_has(flags, "invpcid"));
+	/* Without the blank on either side. */
+	printf(",\"cpu_flags\":\"%.*s\"", flags_length > 2 ? flags_length - 2 : 0, flags + 1);
 	file_read("/sys/devices/system/cpu/vulnerabilities/meltdown", text, sizeof(text));
 	chosen_word("/sys/kernel/mm/transparent_hugepage/enabled", thp, sizeof(thp));
 	printf(",\"pti\":%s,\"thp\":\"%s\",\"memory_kib\":%llu}\n", strstr(text, "PTI") ? "true" : "false", thp,

@@ -123,9 +123,10 @@ static int measured(struct outcome *outcome, bool cost)
 	int error;
 
 	counters_begin(&begin);
-	begin_ns = now_ns();
 	if (cost)
 		wait_for_tick();
+	counters_begin_nearest(&begin);
+	begin_ns = now_ns();
 	begin_tsc = __rdtsc();
 	error = run->workload->measure(run);
 	end_tsc = __rdtsc();

@@ -30,6 +30,9 @@ pub struct RowKey {
     pub pcid: Option<bool>,
     /// `KEY=VALUE,…` given to the workloads of this log.
     pub set: Option<String>,
+    pub la57: Option<bool>,
+    /// The emulated TLBs, as `--tlb` takes them.
+    pub tlb: Option<String>,
 }
 
 impl RowKey {
@@ -203,6 +206,21 @@ impl<'a> Group<'a> {
             pti: key.pti,
             pcid: key.pcid,
             set: key.set.clone(),
+            la57: key.la57,
+            tlb: key.tlb.clone(),
+            fills_per_unit: self.per_unit("fills"),
+            evictions_per_unit: self.per_unit("evictions"),
+            structure_hits_per_unit: self.per_unit("structure_hits"),
+            speculative_walks_per_unit: self.per_unit("speculative_walks"),
+            assists_accessed_per_unit: self.per_unit("assists_accessed"),
+            assists_dirty_per_unit: self.per_unit("assists_dirty"),
+            cr3_flush_per_unit: self.per_unit("cr3_flush"),
+            cr3_noflush_per_unit: self.per_unit("cr3_noflush"),
+            invlpg_per_unit: self.per_unit("invlpg"),
+            invpcid_per_unit: self.per_unit("invpcid"),
+            flush_all_per_unit: self.per_unit("flush_all"),
+            ipis_per_unit: self.per_unit("ipis"),
+            ipi_targets_per_unit: self.per_unit("ipi_targets"),
         })
     }
 

@@ -21,9 +21,15 @@ const COMPARED: &[&str] = &[
     "local_single",
     "other_ipis",
     "faults",
-    "walks",
     "instructions",
     "cycles_modelled",
+    "walks",
+    "assists_accessed",
+    "assists_dirty",
+    "cr3_flush",
+    "cr3_noflush",
+    "invlpg",
+    "invpcid",
 ];
 
 /// Rows of this kernel in the first file belong to rows of that kernel in the second.
@@ -281,12 +287,17 @@ fn environment_warnings(a: &Results, b: &Results) -> Vec<String> {
     let qemu = |environment: &schema::Environment| {
         environment.qemu.as_ref().map(|qemu| (qemu.version.clone(), qemu.series.clone(), qemu.accel.clone()))
     };
+    // A file of an earlier version says nothing of its TLBs: the emulator's series differs then, too.
+    let paging = |environment: &schema::Environment| {
+        environment.qemu.as_ref().map(|qemu| (qemu.tlb.as_ref().map(|tlb| tlb.spec.clone()), qemu.la57))
+    };
     let mut warnings = Vec::new();
     for (differs, what) in [
         (a.workloads != b.workloads, "the workloads' sources differ"),
         (a.place != b.place, "one file was measured in a guest, the other on a host"),
         (qemu(a) != qemu(b), "the emulators differ"),
         ((&a.thp, a.pti, a.pcid) != (&b.thp, b.pti, b.pcid), "huge pages, PTI or PCID are set differently"),
+        (paging(a) != paging(b), "the TLBs or the levels of page tables are set differently"),
     ] {
         if differs {
             warnings.push(what.to_string());
@@ -316,6 +327,10 @@ impl Comparison {
             match ((figure.get)(a), (figure.get)(b)) {
                 (Some(old), Some(new)) => changes.push(Change::between(figure.key, old, new)),
                 (None, None) => {}
+                // That one machine counts and the other does not is said once, for all rows.
+                _ if figure.source == schema::Source::Machine => {
+                    self.warn_once("only one of the machines counts page walks")
+                }
                 (old, _) => {
                     let side = if old.is_some() { "first" } else { "second" };
                     self.warnings.push(format!(
@@ -327,6 +342,12 @@ impl Comparison {
             }
         }
         self.rows.push(RowChange { a: RowName::of(a), b: name, unit: b.unit.clone(), changes });
+    }
+
+    fn warn_once(&mut self, sentence: &str) {
+        if !self.warnings.iter().any(|warning| warning == sentence) {
+            self.warnings.push(sentence.into());
+        }
     }
 
     /// Rises of judged figures over `limit` percent that are not within the spread, the worst first.

@@ -25,6 +25,11 @@ pub struct Boot {
     #[serde(default)]
     pub pcid: Option<bool>,
     #[serde(default)]
+    pub invpcid: Option<bool>,
+    /// The first processor's line `flags` of /proc/cpuinfo.
+    #[serde(default)]
+    pub cpu_flags: Option<String>,
+    #[serde(default)]
     pub pti: Option<bool>,
     #[serde(default)]
     pub thp: Option<String>,

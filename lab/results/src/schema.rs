@@ -60,6 +60,11 @@ pub struct Environment {
     pub pti: Option<bool>,
     #[serde(default)]
     pub pcid: Option<bool>,
+    #[serde(default)]
+    pub invpcid: Option<bool>,
+    /// What the guest's /proc/cpuinfo says of its first CPU.
+    #[serde(default)]
+    pub cpu_flags: Option<String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -98,6 +103,42 @@ pub struct Qemu {
     pub cpu: Option<String>,
     #[serde(default)]
     pub memory_mib: Option<u64>,
+    /// `built` by the lab, `installed` on the machine, or `given` by the user.
+    #[serde(default)]
+    pub origin: String,
+    /// Of the executable.
+    #[serde(default)]
+    pub sha256: Option<String>,
+    #[serde(default)]
+    pub la57: Option<bool>,
+    /// Null for a QEMU without a TLB model.
+    #[serde(default)]
+    pub tlb: Option<Tlb>,
+}
+
+/// The emulated TLBs; null where there is nothing of the kind.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Tlb {
+    /// As `--tlb` takes it.
+    pub spec: String,
+    #[serde(default)]
+    pub model: bool,
+    #[serde(default)]
+    pub oracle: bool,
+    /// `ideal` or `intel`.
+    #[serde(default)]
+    pub access_bit: Option<String>,
+    /// 0: so many that hardly any is ever evicted.
+    #[serde(default)]
+    pub entries: Option<u32>,
+    #[serde(default)]
+    pub ways: Option<u32>,
+    #[serde(default)]
+    pub psc: Option<u32>,
+    #[serde(default)]
+    pub speculation_us: Option<u32>,
+    #[serde(default)]
+    pub seed: Option<u32>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -254,6 +295,39 @@ pub struct Row {
     /// KEY=VALUE settings of the workload.
     #[serde(default)]
     pub set: Option<String>,
+    /// Five-level page tables were offered.
+    #[serde(default)]
+    pub la57: Option<bool>,
+    /// The TLBs, as `--tlb` takes them; `qemu.tlb` spells them out.
+    #[serde(default)]
+    pub tlb: Option<String>,
+    /// Counted by the machine, like `walks_per_unit`; null on a machine that does not.
+    #[serde(default)]
+    pub fills_per_unit: Option<Spread>,
+    #[serde(default)]
+    pub evictions_per_unit: Option<Spread>,
+    #[serde(default)]
+    pub structure_hits_per_unit: Option<Spread>,
+    #[serde(default)]
+    pub speculative_walks_per_unit: Option<Spread>,
+    #[serde(default)]
+    pub assists_accessed_per_unit: Option<Spread>,
+    #[serde(default)]
+    pub assists_dirty_per_unit: Option<Spread>,
+    #[serde(default)]
+    pub cr3_flush_per_unit: Option<Spread>,
+    #[serde(default)]
+    pub cr3_noflush_per_unit: Option<Spread>,
+    #[serde(default)]
+    pub invlpg_per_unit: Option<Spread>,
+    #[serde(default)]
+    pub invpcid_per_unit: Option<Spread>,
+    #[serde(default)]
+    pub flush_all_per_unit: Option<Spread>,
+    #[serde(default)]
+    pub ipis_per_unit: Option<Spread>,
+    #[serde(default)]
+    pub ipi_targets_per_unit: Option<Spread>,
 }
 
 impl Row {
@@ -449,7 +523,17 @@ pub struct Figure {
     pub key: &'static str,
     pub title: &'static str,
     pub meaning: &'static str,
+    pub source: Source,
     pub get: fn(&Row) -> Option<Spread>,
+}
+
+/// Who counts it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// The guest's kernel; in cost rows the CPU.
+    Guest,
+    /// The emulated TLBs.
+    Machine,
 }
 
 /// Every per-unit count there is, in the order tables and definitions show them.
@@ -459,12 +543,14 @@ pub const FIGURES: &[Figure] = &[
         title: "requested",
         meaning: "Flush requests: calls of flush_tlb_mm_range, arch_tlbbatch_flush, flush_tlb_all and \
                   flush_tlb_kernel_range. One may end in no, one or many targets.",
+        source: Source::Guest,
         get: |row| row.requested_per_unit,
     },
     Figure {
         key: "sent",
         title: "sent",
         meaning: "Shootdowns: initiations for an address space with at least one remote target queued.",
+        source: Source::Guest,
         get: |row| row.sent_per_unit,
     },
     Figure {
@@ -472,12 +558,14 @@ pub const FIGURES: &[Figure] = &[
         title: "received",
         meaning: "Targets: CPUs queued to run flush_tlb_func, counted where they are chosen \
                   (tracepoint csd_queue_cpu).",
+        source: Source::Guest,
         get: |row| row.received_per_unit,
     },
     Figure {
         key: "received_irq",
         title: "received (irq)",
         meaning: "The same from a second source: the TLB row of /proc/interrupts.",
+        source: Source::Guest,
         get: |row| row.received_irq_per_unit,
     },
     Figure {
@@ -485,55 +573,155 @@ pub const FIGURES: &[Figure] = &[
         title: "kernel-range sent",
         meaning: "Shootdowns of kernel addresses: initiations of do_flush_tlb_all and \
                   do_kernel_range_flush. The TLB row misses these.",
+        source: Source::Guest,
         get: |row| row.kernel_sent_per_unit,
     },
     Figure {
         key: "kernel_range",
         title: "kernel-range",
         meaning: "Targets of kernel-range and flush-all shootdowns.",
+        source: Source::Guest,
         get: |row| row.kernel_range_per_unit,
     },
     Figure {
         key: "local_full",
         title: "full flushes",
         meaning: "Full flushes a CPU executed on its own TLB, whoever asked for them.",
+        source: Source::Guest,
         get: |row| row.local_full_per_unit,
     },
     Figure {
         key: "local_single",
         title: "single pages",
         meaning: "Single pages a CPU invalidated in its own TLB, whoever asked for them.",
+        source: Source::Guest,
         get: |row| row.local_single_per_unit,
     },
     Figure {
         key: "other_ipis",
         title: "other IPIs",
         meaning: "Every other cross-CPU function call, plus rescheduling interrupts: a gain must not move here.",
+        source: Source::Guest,
         get: |row| row.other_ipis_per_unit,
     },
     Figure {
         key: "faults",
         title: "faults",
         meaning: "Page faults (vmstat pgfault).",
+        source: Source::Guest,
         get: |row| row.faults_per_unit,
     },
     Figure {
         key: "walks",
         title: "walks",
-        meaning: "Page walks after a TLB miss; only where the machine can count them.",
+        meaning: "Page walks, speculative and faulting ones among them; only where the machine can count them.",
+        source: Source::Machine,
         get: |row| row.walks_per_unit,
     },
     Figure {
         key: "instructions",
         title: "instructions",
         meaning: "Instructions, in cost rows only: one vCPU under -icount shift=0, where the time-stamp counter counts them.",
+        source: Source::Guest,
         get: |row| row.instructions_per_unit,
     },
     Figure {
         key: "cycles_modelled",
         title: "cycles (model)",
         meaning: "Modelled cycles: instructions plus sourced costs of what an emulator does not time.",
+        source: Source::Guest,
         get: |row| row.cycles_modelled_per_unit,
+    },
+    Figure {
+        key: "fills",
+        title: "TLB fills",
+        meaning: "TLB entries installed by walks, speculative ones among them.",
+        source: Source::Machine,
+        get: |row| row.fills_per_unit,
+    },
+    Figure {
+        key: "evictions",
+        title: "evictions",
+        meaning: "Valid TLB entries displaced by others; none in a TLB without a bound.",
+        source: Source::Machine,
+        get: |row| row.evictions_per_unit,
+    },
+    Figure {
+        key: "structure_hits",
+        title: "structure hits",
+        meaning: "Walks that began below the root, in the paging-structure cache.",
+        source: Source::Machine,
+        get: |row| row.structure_hits_per_unit,
+    },
+    Figure {
+        key: "speculative_walks",
+        title: "speculative walks",
+        meaning: "Walks that no access asked for; they are in the walks, too.",
+        source: Source::Machine,
+        get: |row| row.speculative_walks_per_unit,
+    },
+    Figure {
+        key: "assists_accessed",
+        title: "accessed assists",
+        meaning: "Accessed bits set in entries that map a page; on hardware each is a microcode assist.",
+        source: Source::Machine,
+        get: |row| row.assists_accessed_per_unit,
+    },
+    Figure {
+        key: "assists_dirty",
+        title: "dirty assists",
+        meaning: "Dirty bits set likewise.",
+        source: Source::Machine,
+        get: |row| row.assists_dirty_per_unit,
+    },
+    Figure {
+        key: "cr3_flush",
+        title: "CR3 loads, flushing",
+        meaning: "Loads of CR3 that invalidated the translations of their PCID.",
+        source: Source::Machine,
+        get: |row| row.cr3_flush_per_unit,
+    },
+    Figure {
+        key: "cr3_noflush",
+        title: "CR3 loads, keeping",
+        meaning: "Loads of CR3 that kept them.",
+        source: Source::Machine,
+        get: |row| row.cr3_noflush_per_unit,
+    },
+    Figure {
+        key: "invlpg",
+        title: "INVLPG",
+        meaning: "INVLPG instructions.",
+        source: Source::Machine,
+        get: |row| row.invlpg_per_unit,
+    },
+    Figure {
+        key: "invpcid",
+        title: "INVPCID",
+        meaning: "INVPCID instructions of all types.",
+        source: Source::Machine,
+        get: |row| row.invpcid_per_unit,
+    },
+    Figure {
+        key: "flush_all",
+        title: "flushes by CR0, CR4",
+        meaning: "Everything invalidated by a write of CR0 or CR4, or by INIT.",
+        source: Source::Machine,
+        get: |row| row.flush_all_per_unit,
+    },
+    Figure {
+        key: "ipis",
+        title: "IPIs",
+        meaning: "Writes of an interrupt command register that sent a fixed interrupt to at least one target, for whatever purpose.",
+        source: Source::Machine,
+        get: |row| row.ipis_per_unit,
+    },
+    Figure {
+        key: "ipi_targets",
+        title: "IPI targets",
+        meaning: "The targets of these.",
+        source: Source::Machine,
+        get: |row| row.ipi_targets_per_unit,
     },
 ];
 

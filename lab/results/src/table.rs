@@ -17,6 +17,9 @@ struct Column {
     get: fn(&Row) -> String,
 }
 
+/// Page walks come last and only where a machine counts them.
+const WALKS: Column = Column { head: ["", "walks"], name: "walks", get: |row| median(row.walks_per_unit) };
+
 const COLUMNS: &[Column] = &[
     Column { head: ["", "requested"], name: "requested", get: |row| median(row.requested_per_unit) },
     Column { head: ["", "sent"], name: "sent", get: |row| median(row.sent_per_unit) },
@@ -29,7 +32,17 @@ const COLUMNS: &[Column] = &[
     Column { head: ["kernel-", "range"], name: "kernel-range", get: |row| median(row.kernel_range_per_unit) },
     Column { head: ["full", "flushes"], name: "full flushes", get: |row| median(row.local_full_per_unit) },
     Column { head: ["other", "IPIs"], name: "other IPIs", get: |row| median(row.other_ipis_per_unit) },
+    WALKS,
 ];
+
+fn columns_of(rows: &[&Row]) -> &'static [Column] {
+    let has_walks = rows.iter().any(|row| row.walks_per_unit.is_some());
+    if has_walks {
+        COLUMNS
+    } else {
+        &COLUMNS[..COLUMNS.len() - 1]
+    }
+}
 
 const GAP: usize = 2;
 
@@ -98,21 +111,22 @@ fn counts(results: &Results, options: &Options, lines: &mut Vec<String>) {
     }
     let variants = Variants::of(&rows);
     let columns = options.columns();
+    let figures = columns_of(&rows);
     title("Counts per unit of work (median of the repeats)", Paint::Strong, options, lines);
     let fits = |table: &[(String, Option<Paint>)]| table.iter().all(|(line, _)| width(line) <= columns);
-    let mut table = one_line(&rows, &variants);
+    let mut table = one_line(&rows, &variants, figures);
     let mut rows = rows;
     if !fits(&table) {
         // Under a heading per kernel and machine, its thread counts stand together.
         let headings: Vec<String> = rows.iter().map(|row| heading(row, &variants)).collect();
         let first = |row: &Row| headings.iter().position(|known| *known == heading(row, &variants));
         rows.sort_by_cached_key(|row| first(row));
-        table = by_workload(&rows, &variants, columns);
+        table = by_workload(&rows, &variants, figures, columns);
     }
     // Stacked lines leave out what was not measured; a table must show a mark for it.
     let is_stacked = !fits(&table);
     if is_stacked {
-        table = stacked(&rows, &variants, columns);
+        table = stacked(&rows, &variants, figures, columns);
     }
     lines.extend(table.into_iter().map(|(line, paint)| match paint {
         Some(paint) => options.paint(paint, line.trim_end()),
@@ -122,7 +136,7 @@ fn counts(results: &Results, options: &Options, lines: &mut Vec<String>) {
     if rows.iter().any(|row| row.noisy) {
         legend.push("~ sent or received spreads over 10 % between repeats.".to_string());
     }
-    if !is_stacked && rows.iter().any(|row| COLUMNS.iter().any(|column| (column.get)(row) == ABSENT)) {
+    if !is_stacked && rows.iter().any(|row| figures.iter().any(|column| (column.get)(row) == ABSENT)) {
         legend.push("- not measured, or nothing sent to divide by.".to_string());
     }
     for sentence in legend {
@@ -142,7 +156,7 @@ fn paint_of(row: &Row) -> Option<Paint> {
     row.noisy.then_some(Paint::Doubt)
 }
 
-fn one_line(rows: &[&Row], variants: &Variants) -> Vec<(String, Option<Paint>)> {
+fn one_line(rows: &[&Row], variants: &Variants, figures: &[Column]) -> Vec<(String, Option<Paint>)> {
     let mut heads: Vec<[String; 2]> = vec![
         ["", "workload"].map(String::from),
         ["", "threads"].map(String::from),
@@ -153,7 +167,7 @@ fn one_line(rows: &[&Row], variants: &Variants) -> Vec<(String, Option<Paint>)> 
         heads.insert(1, ["", "on"].map(String::from));
     }
     let left: Vec<usize> = if has_label { vec![0, 1, 3] } else { vec![0, 2] };
-    heads.extend(COLUMNS.iter().map(|column| column.head.map(String::from)));
+    heads.extend(figures.iter().map(|column| column.head.map(String::from)));
     heads.push([String::new(), String::new()]);
     let body: Vec<Vec<String>> = rows
         .iter()
@@ -163,7 +177,7 @@ fn one_line(rows: &[&Row], variants: &Variants) -> Vec<(String, Option<Paint>)> 
                 cells.push(variants.label(row));
             }
             cells.extend([row.threads.to_string(), clean(&row.unit)]);
-            cells.extend(COLUMNS.iter().map(|column| (column.get)(row)));
+            cells.extend(figures.iter().map(|column| (column.get)(row)));
             cells.push(mark(row).into());
             cells
         })
@@ -222,15 +236,20 @@ fn heading(row: &Row, variants: &Variants) -> String {
     format!("{}{on} (per {})", clean(&row.workload), clean(&row.unit))
 }
 
-fn by_workload(rows: &[&Row], variants: &Variants, columns: usize) -> Vec<(String, Option<Paint>)> {
+fn by_workload(
+    rows: &[&Row],
+    variants: &Variants,
+    figures: &[Column],
+    columns: usize,
+) -> Vec<(String, Option<Paint>)> {
     let mut heads: Vec<[String; 2]> = vec![["", "threads"].map(String::from)];
-    heads.extend(COLUMNS.iter().map(|column| column.head.map(String::from)));
+    heads.extend(figures.iter().map(|column| column.head.map(String::from)));
     heads.push([String::new(), String::new()]);
     let body: Vec<Vec<String>> = rows
         .iter()
         .map(|row| {
             let mut cells = vec![row.threads.to_string()];
-            cells.extend(COLUMNS.iter().map(|column| (column.get)(row)));
+            cells.extend(figures.iter().map(|column| (column.get)(row)));
             cells.push(mark(row).into());
             cells
         })
@@ -251,7 +270,12 @@ fn by_workload(rows: &[&Row], variants: &Variants, columns: usize) -> Vec<(Strin
     lines
 }
 
-fn stacked(rows: &[&Row], variants: &Variants, columns: usize) -> Vec<(String, Option<Paint>)> {
+fn stacked(
+    rows: &[&Row],
+    variants: &Variants,
+    figures: &[Column],
+    columns: usize,
+) -> Vec<(String, Option<Paint>)> {
     let mut lines = Vec::new();
     let mut last = String::new();
     for row in rows {
@@ -262,7 +286,7 @@ fn stacked(rows: &[&Row], variants: &Variants, columns: usize) -> Vec<(String, O
         }
         let threads = format!("{}:", count(u64::from(row.threads), "thread"));
         let mut tokens: Vec<String> = vec![format!("{threads} {}", mark(row)).trim_end().to_string()];
-        let measured: Vec<(&str, String)> = COLUMNS
+        let measured: Vec<(&str, String)> = figures
             .iter()
             .map(|column| (column.name, (column.get)(row)))
             .filter(|(_, value)| value != ABSENT)
@@ -292,8 +316,19 @@ fn cost(results: &Results, options: &Options, lines: &mut Vec<String>) {
         if let Some(spread) = row.instructions_per_unit {
             tokens.push(format!("(spread {:.2} %)", spread.width_share() * 100.0));
         }
-        if row.faults_per_unit.is_some() {
-            tokens.push(format!("{} faults", median(row.faults_per_unit)));
+        for (spread, name) in [
+            (row.faults_per_unit, "faults"),
+            // What instructions hide.
+            (row.walks_per_unit, "walks"),
+            (row.assists_accessed_per_unit, "accessed assists"),
+            (row.cr3_flush_per_unit, "flushing CR3 loads"),
+            (row.cr3_noflush_per_unit, "other CR3 loads"),
+            (row.invlpg_per_unit, "INVLPG"),
+            (row.invpcid_per_unit, "INVPCID"),
+        ] {
+            if spread.is_some() {
+                tokens.push(format!("{} {name}", median(spread)));
+            }
         }
         lines.extend(flow(&tokens, "  ", 4, options.columns()));
     }

@@ -173,3 +173,18 @@ fn limits_are_numbers_of_zero_or_more() {
         assert_eq!(parse_percent(text).expect_err(text).kind.exit_code(), 2, "{text}");
     }
 }
+
+/// A file from before the machine counted walks is compared in everything else, and says so once.
+#[test]
+fn a_machine_that_counts_and_one_that_does_not_are_one_warning() {
+    let exactly = |value: f64| spread(value, value, value);
+    let counted = Row { walks_per_unit: exactly(8.0), invlpg_per_unit: exactly(1.0), ..row(exactly(1.0)) };
+    let both = [counted.clone(), Row { threads: 4, ..counted.clone() }];
+    let neither = [row(exactly(1.0)), Row { threads: 4, ..row(exactly(1.0)) }];
+    let comparison = compare(&file(neither.to_vec()), &file(both.to_vec()), &[]).expect("comparable");
+    assert_eq!(comparison.warnings, ["only one of the machines counts page walks"]);
+    let more = Row { walks_per_unit: exactly(9.0), ..counted.clone() };
+    let comparison = compare(&file(vec![counted]), &file(vec![more]), &[]).expect("comparable");
+    let text = comparison.table(&Options { width: 100, colour: false });
+    assert!(text.contains("walks") && text.contains("+12.5 %"), "{text}");
+}

@@ -55,6 +55,8 @@ fn fields_stand_in_the_documented_order_and_null_is_written() {
         "\"kernel_sent_per_unit\"",
         "\"noisy\": false",
         "\"cost\": false",
+        "\"tlb\": null",
+        "\"cr3_noflush_per_unit\": null",
     ];
     let mut from = text.find("\"rows\"").map_or(0, |_| 0);
     for key in order {

@@ -3,7 +3,7 @@
 mod sample;
 
 use ceasefire_results::report;
-use ceasefire_results::schema::Results;
+use ceasefire_results::schema::{Results, Tlb};
 use ceasefire_results::table::{render, Options};
 use std::path::Path;
 
@@ -53,6 +53,42 @@ fn a_table_says_noise_controls_skips_and_how_to_run_again() {
     ] {
         assert!(text.contains(expected), "{expected} is missing:\n{text}");
     }
+}
+
+/// What the machine counts stands beside the shootdowns where it is counted, and nowhere else.
+#[test]
+fn walks_stand_beside_the_counts_where_a_machine_counts_them() {
+    let (without, with) = (sample::one_kernel(), sample::two_kernels());
+    for width in [60, 100, 160] {
+        assert!(!render(&without, &plain(width)).contains("walks"), "at {width} columns");
+        assert!(render(&with, &plain(width)).contains("walks"), "at {width} columns");
+    }
+    let [without, with] = [&without, &with].map(|results| report::html(results).expect("a report"));
+    assert!(!without.contains("What the TLBs did"));
+    for expected in ["What the TLBs did", "CR3 loads, keeping", "their numbers stand beside"] {
+        assert!(with.contains(expected), "{expected}");
+    }
+}
+
+#[test]
+fn the_page_says_what_the_tlbs_were_like() {
+    let mut results = sample::one_kernel();
+    let Some(qemu) = results.environment.qemu.as_mut() else { panic!("no machine") };
+    qemu.tlb = Some(Tlb {
+        spec: "hardware,seed=7".into(),
+        model: true,
+        oracle: true,
+        access_bit: Some("intel".into()),
+        entries: Some(1536),
+        ways: Some(12),
+        psc: Some(64),
+        speculation_us: Some(100),
+        seed: Some(7),
+    });
+    let html = report::html(&results).expect("a report");
+    let words = "hardware,seed=7: access bits intel, 1536 entries of 12 ways, paging-structure cache of 64, \
+                 a speculative walk every 100 µs, seed 7";
+    assert!(html.contains(words), "{html}");
 }
 
 #[test]

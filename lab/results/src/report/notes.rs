@@ -2,7 +2,7 @@
 //! What stands below the figures: what is missing, where it was measured, what the words mean, how to do it again.
 
 use super::section;
-use crate::schema::{Results, FIGURES};
+use crate::schema::{Results, Tlb, FIGURES};
 use crate::svg::escape;
 use crate::table::missing_sentence;
 use crate::text::count;
@@ -70,6 +70,11 @@ pub(super) fn environment(results: &Results, page: &mut String) {
         parts.extend(qemu.slice_us.map(|slice| format!("slice {slice} µs")));
         parts.extend(qemu.cpu.as_ref().map(|cpu| format!("-cpu {cpu}")));
         parts.extend(qemu.memory_mib.map(|memory| format!("{memory} MiB")));
+        // The lab's own is named by its series.
+        if qemu.series.is_none() {
+            parts.push(qemu.origin.clone());
+            parts.extend(qemu.sha256.as_ref().map(|hash| format!("SHA-256 {hash}")));
+        }
         pair("machine", parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", "));
     }
     let on_off =
@@ -78,6 +83,10 @@ pub(super) fn environment(results: &Results, page: &mut String) {
     pair("huge pages", environment.thp.clone().unwrap_or_default());
     pair("PTI", on_off(environment.pti));
     pair("PCID", on_off(environment.pcid));
+    pair("INVPCID", on_off(environment.invpcid));
+    if let Some(tlb) = environment.qemu.as_ref().and_then(|qemu| qemu.tlb.as_ref()) {
+        pair("TLBs", tlb_words(tlb));
+    }
     pair("seed", environment.seed.map(|seed| seed.to_string()).unwrap_or_default());
     pair("workload sources", environment.workloads.clone().unwrap_or_default());
     let mut host: Vec<String> = Vec::new();
@@ -87,6 +96,30 @@ pub(super) fn environment(results: &Results, page: &mut String) {
     pair("host", host.join(", "));
     pair("ceasefire", environment.ceasefire.clone());
     page.push_str("</dl>\n");
+}
+
+fn tlb_words(tlb: &Tlb) -> String {
+    if !tlb.model {
+        return format!("{}: as in stock QEMU, apart for user and kernel, without PCID", tlb.spec);
+    }
+    let some = |number: Option<u32>| number.filter(|&number| number > 0);
+    let mut parts = Vec::new();
+    parts.extend(tlb.access_bit.as_ref().map(|kind| format!("access bits {kind}")));
+    parts.push(match (some(tlb.entries), tlb.ways) {
+        (Some(entries), Some(ways)) => format!("{entries} entries of {ways} ways"),
+        (Some(entries), None) => format!("{entries} entries"),
+        (None, _) => "hardly any evicted".into(),
+    });
+    parts.push(match some(tlb.psc) {
+        Some(entries) => format!("paging-structure cache of {entries}"),
+        None => "no paging-structure cache".into(),
+    });
+    parts.push(match (some(tlb.speculation_us), tlb.seed) {
+        (Some(mean), Some(seed)) => format!("a speculative walk every {mean} µs, seed {seed}"),
+        (Some(mean), None) => format!("a speculative walk every {mean} µs"),
+        (None, _) => "no speculative walks".into(),
+    });
+    format!("{}: {}", tlb.spec, parts.join(", "))
 }
 
 pub(super) fn definitions(page: &mut String) {

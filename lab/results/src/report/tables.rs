@@ -4,7 +4,7 @@
 use super::{open_table, section};
 use crate::figure::{figure, grouped, with_range, ABSENT};
 use crate::finding;
-use crate::schema::{Figure, Results, Row, FIGURES};
+use crate::schema::{Figure, Results, Row, Source, FIGURES};
 use crate::stats::Spread;
 use crate::svg::escape;
 use crate::text::count;
@@ -24,12 +24,22 @@ pub(super) fn counts(results: &Results, page: &mut String) {
     page.push_str(&format!(
         "<p class=\"note\">Per unit of work, median of the repeats. {absent}{noisy}</p>\n"
     ));
-    let columns = Columns {
-        figures: FIGURES.iter().filter(|figure| rows.iter().any(|row| (figure.get)(row).is_some())).collect(),
-        has_kernel: rows.iter().any(|row| row.kernel_label() != rows[0].kernel_label()),
-        has_machine: rows.iter().any(|row| machine(row) != machine(rows[0])),
-    };
-    open_table(page, "Every row, per unit of work");
+    // Walks stand beside the counts they are the price of; the rest of the machine's has a table of its own.
+    let columns = Columns::of(&rows, true, |figure| figure.source == Source::Guest || figure.key == "walks");
+    table(&rows, &columns, "Every row, per unit of work", page);
+    let columns = Columns::of(&rows, false, |figure| figure.source == Source::Machine);
+    if !columns.figures.is_empty() {
+        page.push_str(
+            "<h3>What the TLBs did</h3>\n<p class=\"note\">Per unit of work, over all vCPUs, counted by the machine. \
+             The work of reading the counters is in it: some walks per repeat, not per unit.</p>\n",
+        );
+        table(&rows, &columns, "What the TLBs did, per unit of work", page);
+    }
+    extras(results, page);
+}
+
+fn table(rows: &[&Row], columns: &Columns, label: &str, page: &mut String) {
+    open_table(page, label);
     columns.head(page);
     let mut last = "";
     for row in rows {
@@ -47,7 +57,6 @@ pub(super) fn counts(results: &Results, page: &mut String) {
         columns.row(row, page);
     }
     page.push_str("</tbody></table></div>\n");
-    extras(results, page);
 }
 
 /// Which columns this file needs: a kernel or a machine that is everywhere the same stands in the environment.
@@ -55,12 +64,26 @@ struct Columns {
     figures: Vec<&'static Figure>,
     has_kernel: bool,
     has_machine: bool,
+    /// Units and repeats, once a page.
+    has_units: bool,
 }
 
 impl Columns {
+    /// The wanted figures that at least one row has.
+    fn of(rows: &[&Row], has_units: bool, wanted: impl Fn(&Figure) -> bool) -> Columns {
+        let is_measured = |figure: &&Figure| rows.iter().any(|row| (figure.get)(row).is_some());
+        Columns {
+            figures: FIGURES.iter().filter(|figure| wanted(figure)).filter(is_measured).collect(),
+            has_kernel: rows.iter().any(|row| row.kernel_label() != rows[0].kernel_label()),
+            has_machine: rows.iter().any(|row| machine(row) != machine(rows[0])),
+            has_units,
+        }
+    }
+
     fn number(&self) -> usize {
         let has_targets = self.figures.iter().any(|figure| figure.key == "received");
-        3 + self.figures.len()
+        1 + self.figures.len()
+            + if self.has_units { 2 } else { 0 }
             + usize::from(has_targets)
             + usize::from(self.has_kernel)
             + usize::from(self.has_machine)
@@ -84,7 +107,10 @@ impl Columns {
                 page.push_str("<th scope=\"col\" title=\"Received divided by sent\">targets / sent</th>");
             }
         }
-        page.push_str("<th scope=\"col\">units</th><th scope=\"col\">repeats</th></tr></thead>\n");
+        if self.has_units {
+            page.push_str("<th scope=\"col\">units</th><th scope=\"col\">repeats</th>");
+        }
+        page.push_str("</tr></thead>\n");
     }
 
     fn row(&self, row: &Row, page: &mut String) {
@@ -103,7 +129,10 @@ impl Columns {
                 page.push_str(&format!("<td>{}</td>", escape(&targets)));
             }
         }
-        page.push_str(&format!("<td>{}</td><td>{}</td></tr>\n", grouped(row.units as f64), row.repeats));
+        if self.has_units {
+            page.push_str(&format!("<td>{}</td><td>{}</td>", grouped(row.units as f64), row.repeats));
+        }
+        page.push_str("</tr>\n");
     }
 }
 
@@ -111,7 +140,9 @@ fn machine(row: &Row) -> String {
     let nodes = if row.nodes > 1 { format!(" in {} nodes", row.nodes) } else { String::new() };
     let mode = row.thread_mode.as_ref().map_or_else(String::new, |mode| format!(", {mode}"));
     let set = row.set.as_ref().map_or_else(String::new, |set| format!(", {set}"));
-    format!("{}{nodes}{mode}{set}", count(u64::from(row.vcpus), "vCPU"))
+    let tlb = row.tlb.as_ref().map_or_else(String::new, |tlb| format!(", TLBs {tlb}"));
+    let la57 = if row.la57 == Some(true) { ", la57" } else { "" };
+    format!("{}{nodes}{mode}{tlb}{la57}{set}", count(u64::from(row.vcpus), "vCPU"))
 }
 
 /// The workloads' own figures have no common columns.
@@ -138,19 +169,35 @@ fn extras(results: &Results, page: &mut String) {
     page.push_str("</ul>\n");
 }
 
+/// What a count of instructions does not show.
+const HIDDEN: [&str; 7] =
+    ["walks", "assists_accessed", "assists_dirty", "cr3_flush", "cr3_noflush", "invlpg", "invpcid"];
+
 pub(super) fn cost(results: &Results, page: &mut String) {
     let rows = finding::in_order(results, true);
     if rows.is_empty() {
         return;
     }
     section(page, "Cost");
+    let hidden: Vec<&Figure> = HIDDEN.iter().filter_map(|key| crate::schema::figure(key)).collect();
+    let is_counted = |figure: &&&Figure| rows.iter().any(|row| (figure.get)(row).is_some());
+    let hidden: Vec<&&Figure> = hidden.iter().filter(is_counted).collect();
     page.push_str(
         "<p class=\"note\">Instructions per unit of work at one vCPU, counted by the emulator without probes. Instructions hide \
-         the price of CR3 loads, INVLPG and access-bit assists.</p>\n",
+         the price of CR3 loads, INVLPG and access-bit assists",
     );
+    page.push_str(if hidden.is_empty() { ".</p>\n" } else { ": their numbers stand beside.</p>\n" });
     open_table(page, "Cost per unit of work");
     page.push_str("<thead><tr><th class=\"text\" scope=\"col\">workload</th><th class=\"text\" scope=\"col\">kernel</th><th class=\"text\" scope=\"col\">unit</th>");
-    page.push_str("<th scope=\"col\">instructions</th><th scope=\"col\">range</th><th scope=\"col\">against baseline</th><th scope=\"col\">repeats</th></tr></thead>\n<tbody>\n");
+    page.push_str("<th scope=\"col\">instructions</th><th scope=\"col\">range</th><th scope=\"col\">against baseline</th>");
+    for figure in &hidden {
+        page.push_str(&format!(
+            "<th scope=\"col\" title=\"{}\">{}</th>",
+            escape(figure.meaning),
+            escape(figure.title)
+        ));
+    }
+    page.push_str("<th scope=\"col\">repeats</th></tr></thead>\n<tbody>\n");
     let baseline = finding::kernels(&rows).into_iter().next().unwrap_or_default();
     for row in &rows {
         let base = rows
@@ -176,13 +223,14 @@ pub(super) fn cost(results: &Results, page: &mut String) {
             },
         );
         page.push_str(&format!(
-            "<tr><th class=\"text\" scope=\"row\">{}</th><td class=\"text\">{}</td><td class=\"text\">{}</td>{}<td>{}</td><td>{}</td><td>{}</td></tr>\n",
+            "<tr><th class=\"text\" scope=\"row\">{}</th><td class=\"text\">{}</td><td class=\"text\">{}</td>{}<td>{}</td><td>{}</td>{}<td>{}</td></tr>\n",
             escape(&row.workload),
             escape(&row.kernel_label()),
             escape(&row.unit),
             cell(row.instructions_per_unit, false),
             escape(&range),
             escape(&change),
+            hidden.iter().map(|figure| cell((figure.get)(row), false)).collect::<String>(),
             row.repeats
         ));
     }
