@@ -133,6 +133,12 @@ pub enum MachineName {
     Stock,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Switch {
+    On,
+    Off,
+}
+
 /// The emulated machine and its kernel; shared by run and shell.
 #[derive(Debug, Args, Clone)]
 pub struct MachineArgs {
@@ -154,6 +160,15 @@ pub struct MachineArgs {
     pub slice_us: Option<u32>,
     #[arg(long, value_enum, default_value_t = MachineName::Ours)]
     pub machine: MachineName,
+    /// A qemu-system-x86_64 of your own
+    #[arg(long, value_name = "FILE", conflicts_with = "machine")]
+    pub qemu: Option<PathBuf>,
+    /// The CPUs' TLBs: stock, plain or hardware, then settings: access-bit=ideal|intel, entries=N, ways=N, psc=N, speculation-us=N, seed=N [default: plain]
+    #[arg(long, value_name = "PRESET,KEY=VALUE,…", allow_hyphen_values = true)]
+    pub tlb: Option<String>,
+    /// Five-level page tables, if the kernel was built for them
+    #[arg(long, value_enum, default_value_t = Switch::Off)]
+    pub la57: Switch,
     /// Guest memory in MiB
     #[arg(long, value_name = "MIB", default_value_t = MEMORY_MIB)]
     pub memory: u32,
@@ -171,6 +186,9 @@ impl Default for MachineArgs {
             thread_mode: ThreadModeName::Single,
             slice_us: None,
             machine: MachineName::Ours,
+            qemu: None,
+            tlb: None,
+            la57: Switch::Off,
             memory: MEMORY_MIB,
         }
     }
@@ -179,7 +197,7 @@ impl Default for MachineArgs {
 impl MachineArgs {
     /// Ours emulates and nothing else: KVM is used through the QEMU that is installed.
     pub fn uses_our_machine(&self) -> bool {
-        self.machine == MachineName::Ours && self.accel == AccelName::Tcg
+        self.machine == MachineName::Ours && self.accel == AccelName::Tcg && self.qemu.is_none()
     }
 
     /// The flags that differ from the defaults, as typed, with a leading blank each.
@@ -208,6 +226,15 @@ impl MachineArgs {
         }
         if self.machine != default.machine {
             line += " --machine stock";
+        }
+        if let Some(path) = &self.qemu {
+            line += &format!(" --qemu {}", quote(path.as_os_str()));
+        }
+        if let Some(spec) = &self.tlb {
+            line += &format!(" --tlb {}", quote(spec.as_ref()));
+        }
+        if self.la57 != default.la57 {
+            line += " --la57 on";
         }
         if self.memory != default.memory {
             line += &format!(" --memory {}", self.memory);

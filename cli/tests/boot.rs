@@ -5,6 +5,20 @@ mod common;
 use common::{ceasefire, lab_run, median, refused, row, run, skip, succeed, Scratch};
 use std::time::Instant;
 
+/// Boots, sees that the guest has what `--la57` says, and that PCID and INVPCID are in its cpuinfo.
+fn boots_with_pcid(cpus: &str, thread_mode: &str, la57: &str) {
+    let begun = Instant::now();
+    let results = boots(&["--cpus", cpus, "--thread-mode", thread_mode, "--la57", la57]);
+    let environment = &results["environment"];
+    let flags: Vec<&str> =
+        environment["cpu_flags"].as_str().expect("the guest's cpuinfo").split_whitespace().collect();
+    let shape = format!("{cpus} vCPUs, thread={thread_mode}, la57={la57}");
+    assert!(flags.contains(&"pcid") && flags.contains(&"invpcid"), "{shape}: {flags:?}");
+    assert_eq!(flags.contains(&"la57"), la57 == "on", "{shape}: {flags:?}");
+    assert_eq!(environment["qemu"]["thread_mode"], thread_mode);
+    println!("{shape}: {} s", begun.elapsed().as_secs());
+}
+
 fn boots(args: &[&str]) -> serde_json::Value {
     let out = Scratch::new("boot");
     let mut all = vec!["zero", "--repeats", "1"];
@@ -27,6 +41,55 @@ fn round_robin_from_1_to_16_vcpus() {
 fn two_vcpus_on_two_host_threads() {
     let results = boots(&["--cpus", "2", "--thread-mode", "multi"]);
     assert_eq!(results["environment"]["qemu"]["thread_mode"], "multi");
+}
+
+/// Every two of these meet in some boot; `every_shape` has the rest.
+#[test]
+fn pcid_and_five_levels_in_pairs_of_shapes() {
+    for (cpus, thread_mode, la57) in [
+        ("1", "single", "off"),
+        ("1", "multi", "on"),
+        ("2", "single", "on"),
+        ("2", "multi", "off"),
+        ("8", "single", "off"),
+        ("8", "multi", "on"),
+        ("16", "single", "on"),
+        ("16", "multi", "off"),
+    ] {
+        boots_with_pcid(cpus, thread_mode, la57);
+    }
+}
+
+#[test]
+#[ignore = "long: make test-shapes"]
+fn every_shape() {
+    for cpus in ["1", "2", "8", "16"] {
+        for thread_mode in ["single", "multi"] {
+            for la57 in ["off", "on"] {
+                boots_with_pcid(cpus, thread_mode, la57);
+            }
+        }
+    }
+}
+
+/// A machine that takes every liberty of hardware changes what a TLB holds, never what a program computes.
+#[test]
+fn the_workloads_pass_on_tlbs_like_hardware() {
+    let out = Scratch::new("hardware");
+    let groups = ["control", "micro", "article", "lmbench"];
+    let mut args = groups.to_vec();
+    args.extend(["--cpus", "4", "--repeats", "1", "--tlb", "hardware"]);
+    let results = lab_run(&out, &args);
+    assert_eq!(results["failed"].as_array().map(Vec::len), Some(0), "{}", results["failed"]);
+    assert_eq!(results["skipped"].as_array().map(Vec::len), Some(0), "{}", results["skipped"]);
+    let tlb = &results["environment"]["qemu"]["tlb"];
+    assert_eq!((&tlb["spec"], &tlb["access_bit"]), (&"hardware".into(), &"intel".into()));
+    for row in results["rows"].as_array().expect("rows") {
+        assert_eq!(row["tlb"], "hardware", "{row}");
+        for field in ["walks_per_unit", "structure_hits_per_unit"] {
+            assert!(median(row, field) > 0.0, "{field}: {row}");
+        }
+    }
 }
 
 #[test]

@@ -24,6 +24,25 @@ fn wrong_words_are_usage_errors() {
         (vec!["run", "zero", "--accel", "magic"], "magic"),
         (vec!["run", "zero", "--set", "novalue"], "novalue"),
         (vec!["run", "zero", "--set", "a=b c"], "a=b c"),
+        (vec!["run", "zero", "--tlb", ""], "no preset ''"),
+        (vec!["run", "zero", "--tlb", "fast"], "no preset 'fast'"),
+        (vec!["run", "zero", "--tlb", "hardware,colour=red"], "no setting 'colour'"),
+        (vec!["run", "zero", "--tlb", "access-bit=amd"], "access-bit"),
+        (vec!["run", "zero", "--tlb", "entries=-1"], "entries"),
+        (vec!["run", "zero", "--tlb", "entries=100,ways=12"], "100 entries"),
+        (vec!["run", "zero", "--tlb", "psc=1,psc=2"], "psc twice"),
+        (vec!["run", "zero", "--tlb", "stock,psc=1"], "stock"),
+        (vec!["shell", "--command", "true", "--tlb", "fast"], "no preset 'fast'"),
+        (vec!["run", "zero", "--machine", "stock", "--tlb", "plain"], "no TLB model"),
+        (vec!["run", "zero", "--accel", "kvm", "--tlb", "plain"], "KVM"),
+        (vec!["run", "zero", "--accel", "kvm", "--la57", "on"], "KVM"),
+        (vec!["run", "zero", "--la57", "5"], "--la57"),
+        (vec!["run", "zero", "--on", "host", "--tlb", "hardware"], "--tlb hardware"),
+        (vec!["run", "zero", "--on", "host", "--la57", "on"], "--la57 on"),
+        (vec!["run", "zero", "--qemu", "/no/such/qemu"], "/no/such/qemu"),
+        (vec!["run", "zero", "--qemu", "/bin/true"], "/bin/true"),
+        (vec!["run", "zero", "--qemu", "/etc/passwd"], "/etc/passwd"),
+        (vec!["run", "zero", "--qemu", "/bin/true", "--machine", "stock"], "--machine"),
         (vec!["build", "no-such-kernel"], "no-such-kernel"),
         (vec!["clean", "--older-than", "banana"], "banana"),
         (vec!["fly"], "fly"),
@@ -217,4 +236,40 @@ fn dry_run_prints_commands_and_starts_nothing() {
     assert!(said.stdout.contains("-smp 8"), "{}", said.stdout);
     assert!(said.stdout.contains("run exactly-n threads=8"), "{}", said.stdout);
     assert!(!dir.exists(), "a dry run wrote something");
+}
+
+#[test]
+fn dry_run_says_what_the_tlbs_are_like() {
+    for (args, cpu) in [
+        (vec![], "-cpu max,-la57,tlb-model=on,tlb-oracle=on,tlb-access-bit=ideal -smp"),
+        (vec!["--tlb", "stock", "--la57", "on"], "-cpu max,-pcid,-invpcid,tlb-model=off -smp"),
+        (
+            vec!["--tlb", "hardware,seed=7", "--cost", "--cpus", "1"],
+            "-cpu max,-erms,-fsrm,-la57,tlb-model=on,tlb-oracle=on,tlb-access-bit=intel,tlb-entries=1536,\
+             tlb-ways=12,tlb-psc=64,tlb-speculation-us=100,tlb-seed=7 -smp",
+        ),
+    ] {
+        let mut all = vec!["run", "zero", "--dry-run"];
+        all.extend(args);
+        let said = succeed(&mut lab(&all));
+        assert!(said.stdout.contains(cpu), "{}", said.stdout);
+        all.extend(["--kernel-args", "nopcid"]);
+        assert!(succeed(&mut lab(&all)).stdout.contains("nopcid"));
+    }
+}
+
+/// A program that answers like a QEMU without our patches is taken, and has no TLBs to set.
+#[test]
+fn a_qemu_of_ones_own_is_asked_what_it_can_do() {
+    let scratch = Scratch::new("qemu");
+    let fake = scratch.file(
+        "qemu",
+        b"#!/bin/sh\ncase $1 in --version) echo 'QEMU emulator version 9.9.9' ;; -device) echo 'pcid=<bool>' ;; esac\n",
+    );
+    fs::set_permissions(&fake, fs::Permissions::from_mode(0o755)).expect("executable");
+    let path = fake.to_string_lossy().into_owned();
+    let said = succeed(&mut lab(&["run", "zero", "--dry-run", "--qemu", &path]));
+    assert!(said.stdout.contains(&path) && said.stdout.contains("-cpu max,-la57 -smp"), "{}", said.stdout);
+    refused(&mut lab(&["run", "zero", "--qemu", &path, "--tlb", "plain"]), 2, "no TLB model");
+    refused(&mut lab(&["run", "zero", "--qemu", &path, "--slice-us", "100"]), 2, "slice");
 }

@@ -7,21 +7,38 @@ use common::{lab_run, Scratch};
 /// Each repeat is a boot of its own; the bar is 0.2 %.
 #[test]
 fn instructions_repeat_across_boots() {
+    repeats(&["anon-r-seq", "munmap", "mprotect", "mmap-latency"], "plain");
+}
+
+/// The speculative walker's moments come from a seed, and under icount from the guest's own clock.
+#[test]
+fn so_they_do_with_a_speculative_walker() {
+    repeats(&["munmap", "mmap-latency"], "hardware");
+}
+
+fn repeats(workloads: &[&str], tlb: &str) {
     let out = Scratch::new("cost");
-    let results =
-        lab_run(&out, &["anon-r-seq", "munmap", "mprotect", "mmap-latency", "--cost", "--repeats", "3"]);
+    let mut args = workloads.to_vec();
+    args.extend(["--cost", "--repeats", "3", "--tlb", tlb]);
+    let results = lab_run(&out, &args);
     let rows = results["rows"].as_array().expect("rows");
-    assert!(rows.len() >= 3, "too few cost rows: {results}");
+    assert_eq!(rows.len(), workloads.len(), "{results}");
     for row in rows {
         assert_eq!(row["cost"], true);
         assert_eq!(row["vcpus"], 1);
         assert_eq!(row["repeats"], 3);
-        assert_eq!(row["cpu"], "max,-erms,-fsrm");
+        assert!(row["cpu"].as_str().is_some_and(|cpu| cpu.starts_with("max,-erms,-fsrm,")), "{row}");
+        assert_eq!(row["tlb"], tlb);
         let spread = &row["instructions_per_unit"];
         let [min, median, max] = ["min", "median", "max"].map(|end| spread[end].as_f64().expect("counted"));
         assert!(median > 10.0, "{row}");
         let share = (max - min) / median;
         println!("{}: {median:.1} instructions per unit, spread {:.3} %", row["workload"], share * 100.0);
         assert!(share <= 0.002, "{} spreads {:.3} %", row["workload"], share * 100.0);
+        // What instructions hide is counted beside them.
+        let walks = &row["walks_per_unit"];
+        let [min, median, max] = ["min", "median", "max"].map(|end| walks[end].as_f64().expect("counted"));
+        println!("{}: {median:.3} walks per unit ({min:.3} to {max:.3})", row["workload"]);
+        assert!(median > 0.0 && (max - min) / median <= 0.02, "{walks}");
     }
 }

@@ -35,6 +35,58 @@ fn exactly_n_at(vcpus: u64) {
     }
 }
 
+/// Switches between two processes on one CPU: with PCIDs both keep their translations.
+#[test]
+fn a_switch_of_processes_walks_less_with_pcid() {
+    let walks = |kernel_args: &str| {
+        let out = Scratch::new("counters-pcid");
+        let results = lab_run(
+            &out,
+            &["context-switch", "--set", "processes=2", "--cpus", "1", "--kernel-args", kernel_args],
+        );
+        let row = row(&results, "context-switch", 1);
+        (
+            results["environment"]["pcid"].as_bool(),
+            ["walks_per_unit", "cr3_flush_per_unit", "cr3_noflush_per_unit"].map(|field| median(row, field)),
+        )
+    };
+    let (has_pcid, [with, flushing, keeping]) = walks("");
+    let (has_none, [without, always_flushing, never_keeping]) = walks("nopcid");
+    println!("walks per switch of two processes: {with:.2}, without PCID {without:.2}");
+    assert_eq!((has_pcid, has_none), (Some(true), Some(false)));
+    assert!(with < without / 2.0, "{with} walks per switch with PCID, {without} without");
+    // The kernel's choice is what the machine executes: one load for each switch.
+    assert!(close(keeping, 1.0, 0.1) && flushing < 0.1, "{keeping} loads keep, {flushing} flush");
+    assert!(close(always_flushing, 1.0, 0.1) && never_keeping < 0.01, "{always_flushing}, {never_keeping}");
+}
+
+/// The machine sees interrupts leave, the kernel queues targets: on a quiet guest these are the same.
+#[test]
+fn the_machine_counts_the_same_interrupts() {
+    let out = Scratch::new("counters-machine");
+    let results = lab_run(&out, &["zero", "exactly-n", "--cpus", "4"]);
+    let exact = row(&results, "exactly-n", 4);
+    let targets = median(exact, "ipi_targets_per_unit");
+    assert!(close(targets, median(exact, "received_per_unit"), 0.05), "{targets} targets: {exact}");
+    // One page a call: the sender and each target invalidate it.
+    let pages = median(exact, "local_single_per_unit");
+    let executed = median(exact, "invlpg_per_unit") + median(exact, "invpcid_per_unit");
+    assert!(executed >= pages * 0.99 && executed <= pages * 1.2, "{executed} for {pages} pages: {exact}");
+}
+
+/// What nobody counts is null, not zero.
+#[test]
+fn a_machine_without_a_model_counts_no_walks() {
+    let out = Scratch::new("counters-stock");
+    let results = lab_run(&out, &["zero", "--cpus", "2", "--repeats", "1", "--tlb", "stock"]);
+    assert_eq!(results["environment"]["pcid"], false);
+    let row = row(&results, "zero", 2);
+    for field in ["walks_per_unit", "cr3_flush_per_unit", "ipi_targets_per_unit"] {
+        assert!(row[field].is_null(), "{field}: {row}");
+    }
+    assert!(row["received_per_unit"].is_object(), "{row}");
+}
+
 #[test]
 fn two_vcpus() {
     exactly_n_at(2);

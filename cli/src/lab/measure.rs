@@ -2,7 +2,7 @@
 //! `lab run`, `demo` and `all`: from arguments to artefacts, from artefacts to results, from results to files.
 
 use super::read::table_options;
-use crate::args::{AccelName, MachineArgs, Output, Run, ThreadModeName, Where};
+use crate::args::{AccelName, MachineArgs, MachineName, Output, Run, Switch, ThreadModeName, Where};
 use ceasefire_base::{exec, Error, Result};
 use ceasefire_build::kernel::{self, KernelImage};
 use ceasefire_build::lock::Lock;
@@ -14,7 +14,8 @@ use ceasefire_run::catalog::{edit_distance, Catalog};
 use ceasefire_run::execute::{self, Options};
 use ceasefire_run::image::Images;
 use ceasefire_run::plan::{Request, ThreadMode};
-use ceasefire_run::qemu::Accel;
+use ceasefire_run::qemu::{Accel, Cpu};
+use ceasefire_run::tlb::Tlb;
 use ceasefire_run::{files, host, kvm, tour as tours};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -118,6 +119,7 @@ fn guest_run(
 ) -> Result<()> {
     // Everything that can be refused is refused before minutes are spent on building.
     let memory_mib = check_machine(ctx, kernel_names, modes, machine_args)?;
+    let found = machine_there_is(ctx, machine_args)?;
     let _ours = own(ctx, output)?;
     ensure_packages(ctx, machine_args)?;
     let catalog = catalog(ctx)?;
@@ -129,7 +131,8 @@ fn guest_run(
             programs.extend(boot.programs);
         }
     }
-    let machine = machine(ctx, machine_args)?;
+    let machine = machine(ctx, found)?;
+    let cpu = cpu(machine_args, &machine)?;
     let kernels = kernels(ctx, kernel_names, machine_args)?;
     let packages: Vec<String> = packages.into_iter().collect();
     let programs: Vec<String> = programs.into_iter().collect();
@@ -139,6 +142,7 @@ fn guest_run(
         kernels,
         machine,
         accel,
+        cpu,
         memory_mib,
         kernel_arguments: machine_args.kernel_args.clone(),
         out: output.out.clone(),
@@ -207,12 +211,35 @@ pub fn ensure_packages(ctx: &Context, args: &MachineArgs) -> Result<()> {
     debian::ensure_packages(ctx, &needed)
 }
 
-pub fn machine(ctx: &Context, args: &MachineArgs) -> Result<Machine> {
-    if args.uses_our_machine() {
-        machine::build(ctx)
-    } else {
-        machine::stock(ctx)
+/// The machine, unless it is the lab's own, which may have to be built first.
+pub fn machine_there_is(ctx: &Context, args: &MachineArgs) -> Result<Option<Machine>> {
+    let machine = match &args.qemu {
+        Some(path) => machine::given(ctx, path)?,
+        None if args.uses_our_machine() => return Ok(None),
+        None => machine::stock(ctx)?,
+    };
+    // What it cannot do is said before a kernel is built for it.
+    cpu(args, &machine)?;
+    check_given_slice(args, &machine)?;
+    Ok(Some(machine))
+}
+
+pub fn machine(ctx: &Context, found: Option<Machine>) -> Result<Machine> {
+    match found {
+        Some(machine) => Ok(machine),
+        None => machine::build(ctx),
     }
+}
+
+/// The CPU that was asked for, if this machine has it.
+pub fn cpu(args: &MachineArgs, machine: &Machine) -> Result<Cpu> {
+    let tlb = args.tlb.as_deref().map(Tlb::parse).transpose()?;
+    if tlb.is_some() && !machine.has_tlb_model {
+        return Err(Error::usage(format!("{} has no TLB model to set", machine.qemu.display()))
+            .remedy("leave out --tlb, or use the lab's own QEMU"));
+    }
+    let is_modelled = machine.has_tlb_model && args.accel == AccelName::Tcg;
+    Ok(Cpu { la57: args.la57 == Switch::On, tlb: is_modelled.then(|| tlb.unwrap_or_default()) })
 }
 
 pub fn kernels(ctx: &Context, names: &[String], args: &MachineArgs) -> Result<Vec<KernelImage>> {
@@ -238,6 +265,7 @@ pub fn known_kernel(all: &[String], name: &str) -> Result<()> {
 pub fn check_machine(ctx: &Context, kernels: &[String], modes: &[String], args: &MachineArgs) -> Result<u32> {
     check_kernels(ctx, kernels, modes, args)?;
     check_slice(args)?;
+    check_cpu(args)?;
     memory(args)
 }
 
@@ -285,10 +313,38 @@ fn check_slice(args: &MachineArgs) -> Result<()> {
             Err(Error::usage(format!("a slice of {slice} us is out of range"))
                 .remedy("choose --slice-us between 1 and 100000"))
         }
-        Some(_) if !args.uses_our_machine() => Err(Error::usage("stock QEMU has no settable slice")
+        Some(_) if is_stock(args) => Err(Error::usage("stock QEMU has no settable slice")
             .remedy("leave out --slice-us, or --machine stock")),
         _ => Ok(()),
     }
+}
+
+fn check_given_slice(args: &MachineArgs, machine: &Machine) -> Result<()> {
+    if args.slice_us.is_some() && machine.slice_us_default.is_none() {
+        return Err(Error::usage(format!("{} has no settable slice", machine.qemu.display()))
+            .remedy("leave out --slice-us, or use the lab's own QEMU"));
+    }
+    Ok(())
+}
+
+/// KVM takes the QEMU that is installed, too, where none is given.
+fn is_stock(args: &MachineArgs) -> bool {
+    args.qemu.is_none() && !args.uses_our_machine()
+}
+
+fn check_cpu(args: &MachineArgs) -> Result<()> {
+    if args.accel == AccelName::Kvm && (args.tlb.is_some() || args.la57 == Switch::On) {
+        return Err(Error::usage("with KVM the guest has this machine's own CPU and TLBs")
+            .remedy("leave out --tlb and --la57, or --accel kvm"));
+    }
+    let Some(spec) = &args.tlb else { return Ok(()) };
+    Tlb::parse(spec)?;
+    if args.machine == MachineName::Stock {
+        return Err(Error::usage("stock QEMU has no TLB model to set").remedy(
+            "leave out --tlb, or --machine stock; --tlb stock is the lab's QEMU behaving like stock QEMU",
+        ));
+    }
+    Ok(())
 }
 
 pub fn accel(

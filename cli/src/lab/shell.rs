@@ -23,8 +23,10 @@ pub fn run(ctx: &Context, args: &args::Shell) -> Result<()> {
     }
     let names = [args.kernel.clone()];
     let memory_mib = measure::check_machine(ctx, &names, &[], &args.machine)?;
+    let found = measure::machine_there_is(ctx, &args.machine)?;
     measure::ensure_packages(ctx, &args.machine)?;
-    let machine = measure::machine(ctx, &args.machine)?;
+    let machine = measure::machine(ctx, found)?;
+    let cpu = measure::cpu(&args.machine, &machine)?;
     let kernels = measure::kernels(ctx, &names, &args.machine)?;
     let images = Images::prepare(ctx, &[], &[])?;
     let accel = measure::accel(ctx, &args.machine, &machine, &kernels[0], &images)?;
@@ -32,6 +34,7 @@ pub fn run(ctx: &Context, args: &args::Shell) -> Result<()> {
         machine: &machine,
         kernel: &kernels[0],
         accel,
+        cpu,
         memory_mib,
         kernel_arguments: &args.machine.kernel_args,
         boot: Boot::new(args.cpus, args.nodes),

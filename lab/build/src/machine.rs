@@ -9,7 +9,9 @@ use ceasefire_base::exec::{self, Command, Options};
 use ceasefire_base::{disk, Error, Result};
 use serde::Deserialize;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 const PACKAGES: [&str; 6] = ["gcc", "binutils", "make", "patch", "xz-utils", "dpkg-dev"];
 /// Source and objects of one target.
@@ -17,6 +19,10 @@ const BUILD_MIB: u64 = 1500;
 const STOCK: &str = "qemu-system-x86_64";
 const BINARY: &str = "qemu-system-x86_64";
 const FIRMWARE: &str = "firmware";
+/// What a PC needs first of all.
+const BIOS: &str = "bios-256k.bin";
+/// QEMU answers a question about itself at once.
+const ANSWER_LIMIT: Duration = Duration::from_secs(20);
 /// Variables of the caller that would build another QEMU than the cache's key says.
 const ENV_DROPPED: [&str; 8] = ["CC", "CXX", "OBJCC", "AR", "LD", "CFLAGS", "CXXFLAGS", "LDFLAGS"];
 
@@ -39,11 +45,35 @@ struct MachineSpec {
     /// Round-robin slice our patch lets the command line choose; None without the patch.
     #[serde(default)]
     slice_us: Option<u32>,
+    /// Our patches give its CPUs a TLB model.
+    #[serde(default)]
+    tlb_model: bool,
+}
+
+/// Where the emulator comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    Built,
+    Installed,
+    Given,
+}
+
+impl Origin {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Origin::Built => "built",
+            Origin::Installed => "installed",
+            Origin::Given => "given",
+        }
+    }
 }
 
 #[derive(Debug, Clone)]
 pub struct Machine {
+    pub origin: Origin,
     pub qemu: PathBuf,
+    /// Of the executable; None in a dry run that has none.
+    pub sha256: Option<String>,
     /// "7.2.18"
     pub version: String,
     /// Debian's version of the source; None for the stock QEMU, like the next two.
@@ -55,6 +85,8 @@ pub struct Machine {
     pub firmware: Vec<PathBuf>,
     /// Set: this QEMU has the lab's option for the round-robin slice.
     pub slice_us_default: Option<u32>,
+    /// It models TLBs and can be asked what they hold.
+    pub has_tlb_model: bool,
 }
 
 /// The Debian packages that building it needs.
@@ -96,13 +128,16 @@ pub fn build(context: &Context) -> Result<Machine> {
     };
     let entry = plan.obtain(&key)?;
     Ok(Machine {
+        origin: Origin::Built,
         qemu: entry.dir.join(BINARY),
+        sha256: Some(entry.fact("binary_sha256")).filter(|hash| !hash.is_empty()),
         version: entry.fact("version"),
         source_version: Some(source.version.clone()),
         source_checked: Some(source.is_checked),
         series_hash: Some(series_hash),
         firmware: vec![entry.dir.join(FIRMWARE)],
         slice_us_default: spec.slice_us,
+        has_tlb_model: spec.tlb_model,
     })
 }
 
@@ -110,19 +145,72 @@ pub fn build(context: &Context) -> Result<Machine> {
 pub fn stock(context: &Context) -> Result<Machine> {
     let found = exec::find_program(STOCK);
     let Some(qemu) = found else { return Err(exec::missing_program(STOCK)) };
-    let version = match context.dry_run {
-        true => String::new(),
-        false => version_of(&qemu)?,
+    let (version, sha256) = match context.dry_run {
+        true => (String::new(), None),
+        false => (version_of(&qemu)?, Some(hash::file(&qemu)?)),
     };
     Ok(Machine {
+        origin: Origin::Installed,
         qemu,
+        sha256,
         version,
         source_version: None,
         source_checked: None,
         series_hash: None,
         firmware: Vec::new(),
         slice_us_default: None,
+        has_tlb_model: false,
     })
+}
+
+/// A QEMU of the user's own. It is asked what it can do, in a dry run, too: the command line depends on it.
+pub fn given(context: &Context, path: &Path) -> Result<Machine> {
+    let unusable = |why: &str| {
+        Error::usage(format!("{} cannot be used as the emulator: {why}", path.display()))
+            .remedy("give the path of a qemu-system-x86_64")
+    };
+    let qemu = fs::canonicalize(path).map_err(|error| unusable(&disk::reason(&error)))?;
+    let is_program =
+        fs::metadata(&qemu).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0);
+    if !is_program {
+        return Err(unusable("it is no program"));
+    }
+    let ask = |words: &[&str]| exec::capture(&Command::new(&qemu).args(words), Some(ANSWER_LIMIT));
+    let version = ask(&["--version"]).ok().and_then(|said| parse_version(&said.stdout));
+    let Some(version) = version else { return Err(unusable("it does not tell a QEMU's version")) };
+    let cpu = ask(&["-device", "max-x86_64-cpu,help"]).map_err(|error| unusable(&error.message))?;
+    if !cpu.status.success() {
+        return Err(unusable("it has no x86-64 CPU named max"));
+    }
+    let spec: MachineSpec = recipe::read_toml(&context.root.join("machine/machine.toml"))?;
+    let has_tlb_model = cpu.stdout.lines().any(|line| line.trim_start().starts_with("tlb-model="));
+    // Where it looks by itself, a directory a line; one that was not installed looks in vain.
+    let own = ask(&["-L", "help"]).map(|said| said.stdout).unwrap_or_default();
+    let has_firmware = own.lines().any(|dir| Path::new(dir.trim()).join(BIOS).is_file());
+    Ok(Machine {
+        origin: Origin::Given,
+        sha256: Some(hash::file(&qemu)?),
+        qemu,
+        version,
+        source_version: None,
+        source_checked: None,
+        series_hash: None,
+        firmware: if has_firmware { Vec::new() } else { firmware_directories(&spec) },
+        // The patch of the slice comes first in our series.
+        slice_us_default: spec.slice_us.filter(|_| has_tlb_model),
+        has_tlb_model,
+    })
+}
+
+/// Debian's directories of the files that ours is given.
+fn firmware_directories(spec: &MachineSpec) -> Vec<PathBuf> {
+    let mut directories: Vec<PathBuf> = Vec::new();
+    for directory in spec.firmware.iter().filter_map(|file| file.parent()) {
+        if !directories.iter().any(|known| known == directory) {
+            directories.push(directory.to_path_buf());
+        }
+    }
+    directories
 }
 
 fn version_of(qemu: &Path) -> Result<String> {

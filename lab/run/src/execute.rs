@@ -5,7 +5,7 @@ use crate::boot::{self, console_path, Start};
 use crate::catalog::Catalog;
 use crate::image::Images;
 use crate::plan::{Boot, Job, Plan, Request};
-use crate::qemu::{self, Accel, Console, Hardware};
+use crate::qemu::{self, Accel, Console, Cpu, Hardware};
 use crate::when;
 use ceasefire_base::exec::{self, Command};
 use ceasefire_base::{cancel, Error, Result, Step};
@@ -29,6 +29,7 @@ pub struct Options {
     pub kernels: Vec<KernelImage>,
     pub machine: Machine,
     pub accel: Accel,
+    pub cpu: Cpu,
     pub memory_mib: u32,
     pub kernel_arguments: String,
     /// Logs go to DIR/logs.
@@ -39,6 +40,13 @@ pub struct Options {
     pub command: String,
     /// Kernel and machine flags as the user gave them, for the command that repeats one boot.
     pub flags: String,
+}
+
+impl Options {
+    /// `None` where the machine's own CPU decides.
+    fn la57(&self) -> Option<bool> {
+        (self.accel != Accel::Kvm).then_some(self.cpu.la57)
+    }
 }
 
 /// One boot of the plan on one kernel.
@@ -212,6 +220,7 @@ fn command_for(task: &Task, initrd: &Path, options: &Options) -> Command {
         kernel: &task.kernel.bzimage,
         initrd,
         accel: options.accel,
+        cpu: options.cpu,
         memory_mib: options.memory_mib,
         console: Console::File(console_path(&task.log)),
         kernel_arguments: &options.kernel_arguments,
@@ -234,13 +243,15 @@ fn row_key(task: &Task, options: &Options) -> RowKey {
     let first: Option<&Job> = task.boot.jobs.first();
     let settings: Vec<String> =
         first.iter().flat_map(|job| &job.settings).map(|(key, value)| format!("{key}={value}")).collect();
-    let cpu = qemu::cpu_model(options.accel, task.boot.cost);
+    let cpu = qemu::cpu_model(options.accel, &options.cpu, task.boot.cost);
     RowKey {
         kernel: task.kernel.name.clone(),
         vcpus: task.boot.vcpus,
         nodes: task.boot.nodes,
         cost: task.boot.cost,
-        cpu: task.boot.cost.then(|| cpu.to_string()),
+        cpu: task.boot.cost.then_some(cpu),
+        la57: options.la57(),
+        tlb: options.cpu.tlb.map(|tlb| tlb.to_string()),
         set: (!settings.is_empty()).then(|| settings.join(",")),
         ..RowKey::default()
     }
@@ -298,6 +309,8 @@ fn collect(
         thp: first_boot.and_then(|boot| boot.thp.clone()),
         pti: first_boot.and_then(|boot| boot.pti),
         pcid: first_boot.and_then(|boot| boot.pcid),
+        invpcid: first_boot.and_then(|boot| boot.invpcid),
+        cpu_flags: first_boot.and_then(|boot| boot.cpu_flags.clone()),
         ..environment()?
     };
     let mut results = aggregate(environment, &logs)?;
@@ -371,7 +384,11 @@ fn about_machine(options: &Options) -> Qemu {
         accel: accel.into(),
         thread_mode,
         slice_us,
-        cpu: Some(qemu::cpu_model(options.accel, false).into()),
+        cpu: Some(qemu::cpu_model(options.accel, &options.cpu, false)),
         memory_mib: Some(options.memory_mib.into()),
+        origin: options.machine.origin.as_str().into(),
+        sha256: options.machine.sha256.clone(),
+        la57: options.la57(),
+        tlb: options.cpu.tlb.map(|tlb| tlb.record()),
     }
 }

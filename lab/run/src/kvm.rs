@@ -5,7 +5,7 @@ use crate::boot::{self, Start};
 use crate::files::Scratch;
 use crate::image::Images;
 use crate::plan::Boot;
-use crate::qemu::{self, Accel, Console, Hardware};
+use crate::qemu::{self, Accel, Console, Cpu, Hardware};
 use ceasefire_base::exec::Command;
 use ceasefire_base::{disk, Error, Kind, Result};
 use ceasefire_build::kernel::KernelImage;
@@ -47,6 +47,7 @@ fn boot_empty(machine: &Machine, kernel: &KernelImage, images: &Images, log: &st
         kernel: &kernel.bzimage,
         initrd: &initrd.path,
         accel: Accel::Kvm,
+        cpu: Cpu::default(),
         memory_mib: 512,
         console: Console::File(boot::console_path(log)),
         kernel_arguments: "",

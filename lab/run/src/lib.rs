@@ -12,5 +12,6 @@ pub mod kvm;
 pub mod plan;
 pub mod qemu;
 pub mod shell;
+pub mod tlb;
 pub mod tour;
 mod when;

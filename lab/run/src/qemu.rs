@@ -2,6 +2,7 @@
 //! The emulator's command line, and nothing else: a pure function of the boot and the artefacts.
 
 use crate::plan::{Boot, ThreadMode};
+use crate::tlb::Tlb;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -13,6 +14,15 @@ pub const VERDICT_PORT: &str = "ceasefire.verdict";
 pub enum Accel {
     Tcg { thread_mode: ThreadMode, slice_us: Option<u32> },
     Kvm,
+}
+
+/// What `-cpu` is made of beside the accelerator's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Cpu {
+    /// Five-level page tables.
+    pub la57: bool,
+    /// `None`: this QEMU has no TLB model to set.
+    pub tlb: Option<Tlb>,
 }
 
 /// Where the guest's console goes.
@@ -32,6 +42,7 @@ pub struct Hardware<'a> {
     pub kernel: &'a Path,
     pub initrd: &'a Path,
     pub accel: Accel,
+    pub cpu: Cpu,
     pub memory_mib: u32,
     pub console: Console,
     /// Appended last, so that it wins over ours.
@@ -67,12 +78,21 @@ impl Accel {
 
 /// The value of `-cpu`. Counting instructions, TCG counts `rep stosb` once per byte and hides everything
 /// else behind it, so cost rows take the CPU without fast string operations.
-pub fn cpu_model(accel: Accel, cost: bool) -> &'static str {
-    match (accel, cost) {
-        (Accel::Kvm, _) => "host",
-        (_, false) => "max",
-        (_, true) => "max,-erms,-fsrm",
+pub fn cpu_model(accel: Accel, cpu: &Cpu, cost: bool) -> String {
+    if accel == Accel::Kvm {
+        return "host".into();
     }
+    let mut text = String::from("max");
+    if cost {
+        text += ",-erms,-fsrm";
+    }
+    if !cpu.la57 {
+        text += ",-la57";
+    }
+    if let Some(tlb) = &cpu.tlb {
+        text += &format!(",{}", tlb.cpu_flags());
+    }
+    text
 }
 
 /// The arguments after the program's name.
@@ -80,7 +100,7 @@ pub fn arguments(hardware: &Hardware, boot: &Boot) -> Vec<OsString> {
     let mut args = Words(Vec::new());
     args.put(&["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
     args.put(&["-machine", "pc", "-accel", &hardware.accel.argument()]);
-    args.put(&["-cpu", cpu_model(hardware.accel, boot.cost)]);
+    args.put(&["-cpu", &cpu_model(hardware.accel, &hardware.cpu, boot.cost)]);
     args.put(&["-smp", &topology(boot.vcpus, boot.nodes)]);
     // QEMU wants the nodes' memory to add up.
     let node_mib = hardware.memory_mib / boot.nodes;
@@ -164,14 +184,20 @@ fn escape_commas(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tlb::Preset;
 
     fn text(boot: &Boot, accel: Accel) -> String {
+        text_of(boot, accel, Cpu::default())
+    }
+
+    fn text_of(boot: &Boot, accel: Accel, cpu: Cpu) -> String {
         let hardware = Hardware {
             qemu: Path::new("qemu"),
             firmware: &[PathBuf::from("/fw")],
             kernel: Path::new("bzImage"),
             initrd: Path::new("initrd"),
             accel,
+            cpu,
             memory_mib: 2048,
             console: Console::File("/a,b/console".into()),
             kernel_arguments: "mitigations=off",
@@ -219,5 +245,27 @@ mod tests {
         assert!(cost.contains("-icount shift=0") && cost.contains("-erms"), "{cost}");
         let multi = Accel::Tcg { thread_mode: ThreadMode::Multi, slice_us: Some(1000) };
         assert!(!text(&boot(2, 1, false), multi).contains("slice-us"));
+    }
+
+    #[test]
+    fn the_cpu_is_said_in_full() {
+        let tcg = Accel::Tcg { thread_mode: ThreadMode::Single, slice_us: None };
+        let plain = Cpu { la57: false, tlb: Some(Tlb::default()) };
+        for (accel, cpu, cost, model) in [
+            (tcg, Cpu::default(), false, "max,-la57"),
+            (tcg, Cpu { la57: true, tlb: None }, false, "max"),
+            (tcg, plain, false, "max,-la57,tlb-model=on,tlb-oracle=on,tlb-access-bit=ideal"),
+            (tcg, plain, true, "max,-erms,-fsrm,-la57,tlb-model=on,tlb-oracle=on,tlb-access-bit=ideal"),
+            (
+                tcg,
+                Cpu { la57: true, tlb: Some(Preset::Stock.into()) },
+                false,
+                "max,-pcid,-invpcid,tlb-model=off",
+            ),
+            (Accel::Kvm, Cpu::default(), false, "host"),
+        ] {
+            assert_eq!(cpu_model(accel, &cpu, cost), model);
+            assert!(text_of(&boot(1, 1, cost), accel, cpu).contains(&format!("-cpu {model} -smp")));
+        }
     }
 }

@@ -5,7 +5,7 @@ use crate::boot::{self, Start};
 use crate::files::Scratch;
 use crate::image::Images;
 use crate::plan::Boot;
-use crate::qemu::{self, Accel, Console, Hardware};
+use crate::qemu::{self, Accel, Console, Cpu, Hardware};
 use ceasefire_base::exec::{self, Command};
 use ceasefire_base::{Error, Kind, Result};
 use ceasefire_build::kernel::KernelImage;
@@ -26,6 +26,7 @@ pub struct Shell<'a> {
     pub machine: &'a Machine,
     pub kernel: &'a KernelImage,
     pub accel: Accel,
+    pub cpu: Cpu,
     pub memory_mib: u32,
     pub kernel_arguments: &'a str,
     pub boot: Boot,
@@ -124,6 +125,7 @@ impl Shell<'_> {
             kernel: &self.kernel.bzimage,
             initrd,
             accel: self.accel,
+            cpu: self.cpu,
             memory_mib: self.memory_mib,
             console,
             kernel_arguments: self.kernel_arguments,

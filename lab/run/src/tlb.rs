@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the emulated TLBs are like: `--tlb SPEC`, a preset, settings, or a preset and settings.
+
+use ceasefire_base::{Error, Result};
+use ceasefire_results::schema;
+use std::fmt;
+
+/// The emulator takes more; no processor has them.
+const ENTRIES_MAX: u64 = 65_536;
+const WAYS_MAX: u64 = 64;
+const PSC_MAX: u64 = 1024;
+/// The emulator's own choice for the paging-structure cache.
+const PSC_WAYS: u32 = 4;
+/// A second: more would be no speculation at all.
+const SPECULATION_US_MAX: u64 = 1_000_000;
+const SEED_MAX: u64 = u32::MAX as u64;
+
+const PRESETS: &str = "stock, plain, hardware";
+const KEYS: &str = "access-bit=ideal|intel, entries=N, ways=N, psc=N, speculation-us=N, seed=N";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Preset {
+    /// As QEMU is without our patches: no PCID, apart for user and kernel.
+    Stock,
+    /// PCID, and one translation for both modes; nothing that decides differently from one run to the next.
+    Plain,
+    /// The freedoms that processors take.
+    Hardware,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AccessBit {
+    /// Set by the walk that fills the TLB.
+    Ideal,
+    /// Set by a walk that ends in a fault, too, and again with the dirty bit.
+    Intel,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tlb {
+    pub preset: Preset,
+    pub access_bit: AccessBit,
+    /// 0: so many that hardly any is ever evicted.
+    pub entries: u32,
+    pub ways: u32,
+    /// Entries of the paging-structure cache; 0: there is none.
+    pub psc: u32,
+    /// Mean time between speculative walks of a vCPU; 0: it makes none.
+    pub speculation_us: u32,
+    pub seed: u32,
+}
+
+impl Preset {
+    fn parse(word: &str) -> Option<Preset> {
+        [Preset::Stock, Preset::Plain, Preset::Hardware].into_iter().find(|preset| preset.as_str() == word)
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Preset::Stock => "stock",
+            Preset::Plain => "plain",
+            Preset::Hardware => "hardware",
+        }
+    }
+}
+
+impl AccessBit {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            AccessBit::Ideal => "ideal",
+            AccessBit::Intel => "intel",
+        }
+    }
+}
+
+impl From<Preset> for Tlb {
+    fn from(preset: Preset) -> Tlb {
+        let plain = Tlb {
+            preset,
+            access_bit: AccessBit::Ideal,
+            entries: 0,
+            ways: 8,
+            psc: 0,
+            speculation_us: 0,
+            seed: 1,
+        };
+        match preset {
+            Preset::Stock | Preset::Plain => plain,
+            // 1,536 entries of 12 ways: the second-level TLB of Intel's Skylake and its successors.
+            Preset::Hardware => Tlb {
+                access_bit: AccessBit::Intel,
+                entries: 1536,
+                ways: 12,
+                psc: 64,
+                speculation_us: 100,
+                ..plain
+            },
+        }
+    }
+}
+
+impl Default for Tlb {
+    fn default() -> Tlb {
+        Preset::Plain.into()
+    }
+}
+
+impl Tlb {
+    /// `[PRESET][,KEY=VALUE…]`; settings without a preset change `plain`.
+    pub fn parse(spec: &str) -> Result<Tlb> {
+        let mut words = spec.split(',').peekable();
+        let mut tlb = Tlb::default();
+        if let Some(first) = words.next_if(|word| !word.contains('=')) {
+            tlb = Preset::parse(first).map(Tlb::from).ok_or_else(|| {
+                Error::usage(format!("--tlb has no preset '{first}'"))
+                    .remedy(format!("presets: {PRESETS}; settings: {KEYS}"))
+            })?;
+        }
+        let mut seen: Vec<&str> = Vec::new();
+        for word in words {
+            let (key, value) = word.split_once('=').ok_or_else(|| {
+                Error::usage(format!("'{word}' is no setting of --tlb"))
+                    .remedy(format!("write the preset first, then settings: {KEYS}"))
+            })?;
+            if tlb.preset == Preset::Stock {
+                return Err(Error::usage(format!("--tlb stock has no TLB that {key} could change"))
+                    .remedy("write --tlb plain or hardware before the settings, or leave them out"));
+            }
+            if seen.contains(&key) {
+                return Err(Error::usage(format!("--tlb sets {key} twice")).remedy("keep one of the two"));
+            }
+            tlb.set(key, value)?;
+            seen.push(key);
+        }
+        tlb.check()?;
+        Ok(tlb)
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<()> {
+        match key {
+            "access-bit" => {
+                self.access_bit = match value {
+                    "ideal" => AccessBit::Ideal,
+                    "intel" => AccessBit::Intel,
+                    _ => {
+                        return Err(Error::usage(format!("--tlb access-bit cannot be '{value}'"))
+                            .remedy("choose access-bit=ideal or access-bit=intel"))
+                    }
+                }
+            }
+            "entries" => self.entries = number(key, value, 0, ENTRIES_MAX)?,
+            "ways" => self.ways = number(key, value, 1, WAYS_MAX)?,
+            "psc" => self.psc = number(key, value, 0, PSC_MAX)?,
+            "speculation-us" => self.speculation_us = number(key, value, 0, SPECULATION_US_MAX)?,
+            "seed" => self.seed = number(key, value, 0, SEED_MAX)?,
+            _ => {
+                return Err(
+                    Error::usage(format!("--tlb has no setting '{key}'")).remedy(format!("settings: {KEYS}"))
+                )
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&self) -> Result<()> {
+        let has_sets = |entries: u32, ways: u32| entries % ways == 0 && (entries / ways).is_power_of_two();
+        if self.entries != 0 && !has_sets(self.entries, self.ways) {
+            return Err(Error::usage(format!(
+                "a TLB of {} entries in sets of {} ways has no power of two of sets",
+                self.entries, self.ways
+            ))
+            .remedy("for example entries=64,ways=4, or entries=0 for a TLB that hardly ever evicts"));
+        }
+        if self.psc != 0 && !has_sets(self.psc, self.psc.min(PSC_WAYS)) {
+            return Err(Error::usage(format!("a paging-structure cache cannot have {} entries", self.psc))
+                .remedy(format!("choose psc as 1 to {PSC_WAYS}, or {PSC_WAYS} times a power of two")));
+        }
+        Ok(())
+    }
+
+    /// What follows the CPU's name in `-cpu`. The oracle is on wherever there is a model to ask.
+    pub fn cpu_flags(&self) -> String {
+        if self.preset == Preset::Stock {
+            return "-pcid,-invpcid,tlb-model=off".into();
+        }
+        let mut text = format!("tlb-model=on,tlb-oracle=on,tlb-access-bit={}", self.access_bit.as_str());
+        if self.entries > 0 {
+            text += &format!(",tlb-entries={},tlb-ways={}", self.entries, self.ways);
+        }
+        if self.psc > 0 {
+            text += &format!(",tlb-psc={}", self.psc);
+        }
+        if self.speculation_us > 0 {
+            text += &format!(",tlb-speculation-us={},tlb-seed={}", self.speculation_us, self.seed);
+        }
+        text
+    }
+
+    /// The same for a results file.
+    pub fn record(&self) -> schema::Tlb {
+        let is_modelled = self.preset != Preset::Stock;
+        let is_bounded = is_modelled && self.entries > 0;
+        schema::Tlb {
+            spec: self.to_string(),
+            model: is_modelled,
+            oracle: is_modelled,
+            access_bit: is_modelled.then(|| self.access_bit.as_str().to_string()),
+            entries: is_modelled.then_some(self.entries),
+            ways: is_bounded.then_some(self.ways),
+            psc: is_modelled.then_some(self.psc),
+            speculation_us: is_modelled.then_some(self.speculation_us),
+            seed: (self.speculation_us > 0).then_some(self.seed),
+        }
+    }
+}
+
+/// As it would be typed: the preset, and what differs from it.
+impl fmt::Display for Tlb {
+    fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        let preset = Tlb::from(self.preset);
+        write!(formatter, "{}", self.preset.as_str())?;
+        if self.access_bit != preset.access_bit {
+            write!(formatter, ",access-bit={}", self.access_bit.as_str())?;
+        }
+        for (key, mine, usual) in [
+            ("entries", self.entries, preset.entries),
+            ("ways", self.ways, preset.ways),
+            ("psc", self.psc, preset.psc),
+            ("speculation-us", self.speculation_us, preset.speculation_us),
+            ("seed", self.seed, preset.seed),
+        ] {
+            if mine != usual {
+                write!(formatter, ",{key}={mine}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn number(key: &str, value: &str, least: u64, most: u64) -> Result<u32> {
+    // Not `parse` alone: it takes "+5".
+    let is_digits = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
+    let number = value.parse::<u64>().ok().filter(|number| is_digits && (least..=most).contains(number));
+    number.and_then(|number| u32::try_from(number).ok()).ok_or_else(|| {
+        Error::usage(format!("--tlb {key} cannot be '{value}'"))
+            .remedy(format!("choose {key} between {least} and {most}"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ceasefire_base::Kind;
+
+    #[test]
+    fn presets_and_settings_reach_the_cpu() {
+        for (spec, flags) in [
+            ("stock", "-pcid,-invpcid,tlb-model=off"),
+            ("plain", "tlb-model=on,tlb-oracle=on,tlb-access-bit=ideal"),
+            (
+                "hardware",
+                "tlb-model=on,tlb-oracle=on,tlb-access-bit=intel,tlb-entries=1536,tlb-ways=12,tlb-psc=64,\
+                 tlb-speculation-us=100,tlb-seed=1",
+            ),
+            (
+                "hardware,speculation-us=0,entries=64,ways=4",
+                "tlb-model=on,tlb-oracle=on,tlb-access-bit=intel,tlb-entries=64,tlb-ways=4,tlb-psc=64",
+            ),
+            ("psc=16", "tlb-model=on,tlb-oracle=on,tlb-access-bit=ideal,tlb-psc=16"),
+            ("plain,access-bit=intel", "tlb-model=on,tlb-oracle=on,tlb-access-bit=intel"),
+        ] {
+            assert_eq!(Tlb::parse(spec).expect(spec).cpu_flags(), flags, "{spec}");
+        }
+        assert_eq!(Tlb::parse("plain").expect("plain"), Tlb::default());
+    }
+
+    #[test]
+    fn a_spec_is_written_as_it_would_be_typed() {
+        for (spec, written) in [
+            ("plain", "plain"),
+            ("entries=0", "plain"),
+            ("hardware,seed=7", "hardware,seed=7"),
+            ("hardware,ways=12,psc=0,access-bit=ideal", "hardware,access-bit=ideal,psc=0"),
+        ] {
+            let tlb = Tlb::parse(spec).expect(spec);
+            assert_eq!(tlb.to_string(), written, "{spec}");
+            assert_eq!(Tlb::parse(written).expect(written), tlb, "{written} means the same");
+        }
+    }
+
+    #[test]
+    fn bad_specs_are_usage_errors_with_a_remedy() {
+        for spec in [
+            "",
+            ",",
+            "plain,",
+            "fast",
+            "Plain",
+            "plain,hardware",
+            "psc=1,plain",
+            "stock,psc=1",
+            "access-bit=amd",
+            "access-bit=",
+            "entries",
+            "entries=",
+            "entries=-1",
+            "entries=+8",
+            "entries=1.5",
+            "entries=65537",
+            "entries=99999999999999999999",
+            "ways=0",
+            "ways=65",
+            "entries=100,ways=12",
+            "entries=36,ways=12",
+            "psc=24",
+            "hardware,ways=7",
+            "psc=1025",
+            "speculation-us=1000001",
+            "seed=4294967296",
+            "psc=1,psc=2",
+            "colour=red",
+            "entries=8 ",
+        ] {
+            let error = Tlb::parse(spec).expect_err(spec);
+            assert_eq!(error.kind, Kind::Usage, "{spec}");
+            assert!(error.remedy.is_some(), "{spec}: no remedy");
+        }
+    }
+
+    #[test]
+    fn results_say_what_a_tlb_has_and_leave_out_what_it_lacks() {
+        let stock = Tlb::from(Preset::Stock).record();
+        assert!(!stock.model && !stock.oracle && stock.access_bit.is_none() && stock.entries.is_none());
+        let plain = Tlb::default().record();
+        assert!(plain.model && plain.oracle && plain.ways.is_none() && plain.seed.is_none());
+        assert_eq!((plain.entries, plain.psc, plain.speculation_us), (Some(0), Some(0), Some(0)));
+        let hardware = Tlb::from(Preset::Hardware).record();
+        assert_eq!((hardware.entries, hardware.ways, hardware.seed), (Some(1536), Some(12), Some(1)));
+    }
+}
