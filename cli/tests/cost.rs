@@ -39,6 +39,8 @@ fn repeats(workloads: &[&str], tlb: &str) {
         let walks = &row["walks_per_unit"];
         let [min, median, max] = ["min", "median", "max"].map(|end| walks[end].as_f64().expect("counted"));
         println!("{}: {median:.3} walks per unit ({min:.3} to {max:.3})", row["workload"]);
-        assert!(median > 0.0 && (max - min) / median <= 0.02, "{walks}");
+        // Nothing in the guest depends on a speculative walk, so a few more or less leave the instructions alone.
+        let share_max = if tlb == "plain" { 0.002 } else { 0.05 };
+        assert!(median > 0.0 && (max - min) / median <= share_max, "{walks}");
     }
 }
