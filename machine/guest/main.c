@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Reads the command line, runs what it names, and says the outcome in lines:
+ *
+ *   rule 17 ok [what was seen]   rule 17 FAIL why   rule 17 skip what is missing
+ *   done 40 passed 1 failed 3 skipped
+ *
+ * Words: rules=1,20-39 (all), force (run rules whose needs are not met), cpus=N, seed=N, canary=N, fuzz=N, and what
+ * the CPU was given: psc, speculation, intel, entries, oracle, icount.
+ */
+#include "long.h"
+#include "rules.h"
+
+extern uint32_t multiboot_info;
+uint32_t multiboot_info __attribute__((section(".data")));
+extern const struct rule *const rules_begin[], *const rules_end[];
+
+static const char *command_line = "";
+
+static bool is_end(char c)
+{
+	return !c || c == ' ';
+}
+
+/* The text after a word and its `=`, or NULL. */
+static const char *option_text(const char *name)
+{
+	for (const char *word = command_line; *word;) {
+		const char *a = word, *b = name;
+
+		while (*b && *a == *b) {
+			a++;
+			b++;
+		}
+		if (!*b && (is_end(*a) || *a == '='))
+			return *a == '=' ? a + 1 : a;
+		while (!is_end(*word))
+			word++;
+		while (*word == ' ')
+			word++;
+	}
+	return NULL;
+}
+
+bool option(const char *name)
+{
+	return option_text(name) != NULL;
+}
+
+static uint64_t number_read(const char **text)
+{
+	uint64_t value = 0;
+
+	while (**text >= '0' && **text <= '9')
+		value = value * 10 + (uint64_t)(*(*text)++ - '0');
+	return value;
+}
+
+uint64_t option_number(const char *name, uint64_t otherwise)
+{
+	const char *text = option_text(name);
+
+	return text ? number_read(&text) : otherwise;
+}
+
+uint64_t random_next(uint64_t *state)
+{
+	uint64_t x = *state += 0x9e3779b97f4a7c15ul;
+
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ul;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebul;
+	return x ^ x >> 31;
+}
+
+static bool is_chosen(unsigned int number)
+{
+	const char *text = option_text("rules");
+
+	if (!text)
+		return !option("canary") && !option("fuzz");
+	while (!is_end(*text)) {
+		uint64_t first = number_read(&text), last = first;
+
+		if (*text == '-') {
+			text++;
+			last = number_read(&text);
+		}
+		if (number >= first && number <= last)
+			return true;
+		if (*text == ',')
+			text++;
+		else if (!is_end(*text))
+			return false;
+	}
+	return false;
+}
+
+/* Return: what the machine lacks for the rule, or NULL. */
+static const char *missing(unsigned int needs)
+{
+	const struct {
+		unsigned int need;
+		bool is_there;
+		const char *text;
+	} all[] = {
+		{ PCID, has_pcid(), "PCID" },
+		{ INVPCID, has_invpcid(), "INVPCID" },
+		{ NO_PCID, !has_pcid() && !has_invpcid(), "a CPU without PCID" },
+		{ IDEAL, !option("intel"), "access bits as ideal" },
+		{ INTEL, option("intel"), "access bits as intel" },
+		{ STRUCTURES, option("psc"), "a paging-structure cache" },
+		{ SPECULATION, option("speculation"), "speculation" },
+		{ QUIET, !option("speculation"), "no speculation" },
+		{ BOUNDED, option("entries"), "a small TLB" },
+		{ LARGE, !option("entries"), "a large TLB" },
+		{ ORACLE, option("oracle"), "the oracle" },
+		{ NO_ORACLE, !option("oracle"), "no oracle" },
+		{ CPUS2, cpu_count >= 2, "two CPUs" },
+		{ CPUS4, cpu_count >= 4, "four CPUs" },
+		{ LA57, has_la57(), "five-level paging" },
+		{ KEYS, has_pku(), "protection keys" },
+		{ ICOUNT, option("icount"), "icount" },
+	};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		if (needs & all[i].need && !all[i].is_there)
+			return all[i].text;
+	return NULL;
+}
+
+static void settle_job(void *argument)
+{
+	(void)argument;
+	cpu_settle();
+}
+
+static void run_one(const struct rule *rule)
+{
+	if (rule->needs & (CPUS2 | CPUS4))
+		on_all(settle_job, NULL);
+	else
+		cpu_settle();
+	memory_reset();
+	if (rule->needs & PCID)
+		CHECK(cr4_try(CR4_BASE | CR4_PCIDE) == NO_FAULT, "CR4.PCIDE cannot be set");
+	rule->run();
+}
+
+/* Return: NULL, or why the rule gave up. */
+static const char *attempt(const struct rule *rule)
+{
+	this_cpu()->text[0] = 0;
+	if (jump_save(&this_cpu()->abort))
+		return this_cpu()->abort_reason;
+	run_one(rule);
+	return NULL;
+}
+
+static void rules_run(void)
+{
+	unsigned int passed = 0, failed = 0, skipped = 0;
+
+	for (const struct rule *const *rule = rules_begin; rule < rules_end; rule++) {
+		const char *why, *lacks = missing((*rule)->needs);
+
+		if (!is_chosen((*rule)->number))
+			continue;
+		if (lacks && !option("force")) {
+			say("rule %u skip %s\n", (*rule)->number, lacks);
+			skipped++;
+			continue;
+		}
+		say("rule %u ", (*rule)->number);
+		set_window((unsigned int)(rule - rules_begin));
+		why = attempt(*rule);
+		if (why) {
+			say("FAIL %s\n", why);
+			failed++;
+		} else {
+			say("ok %s\n", this_cpu()->text);
+			passed++;
+		}
+	}
+	say("done %u passed %u failed %u skipped\n", passed, failed, skipped);
+}
+
+void main(void) __attribute__((noreturn));
+void main(void)
+{
+	const uint32_t *info = (const uint32_t *)(uint64_t)multiboot_info;
+
+	if (info && info[0] & 4)
+		command_line = (const char *)(uint64_t)info[4];
+	cpus_start();
+	if (option("list")) {
+		for (const struct rule *const *rule = rules_begin; rule < rules_end; rule++)
+			say("%u|%s|%s|%u|%s\n", (*rule)->number, (*rule)->name, (*rule)->source, (*rule)->needs,
+			    (*rule)->killer);
+		power_off();
+	}
+	if (jump_save(&this_cpu()->abort) == 0) {
+		if (option("canary"))
+			canary(option_number("canary", 10000), option_number("seed", 1));
+		if (option("fuzz"))
+			fuzz(option_number("fuzz", 10000), option_number("seed", 1));
+	} else {
+		say("FAIL %s\n", this_cpu()->abort_reason);
+	}
+	rules_run();
+	power_off();
+}
