@@ -156,6 +156,9 @@ void *memset(void *to, int value, size_t bytes)
 
 void power_off(void)
 {
+	/* The last byte has left. */
+	while (!(inb(LINE_STATUS) & 0x40))
+		pause();
 	outw(PM_CONTROL, PM_OFF);
 	for (;;)
 		asm volatile("cli; hlt");

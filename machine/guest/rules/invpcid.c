@@ -24,6 +24,7 @@ static void three_make(struct three *t)
 	t->one.old = t->two.old;
 	t->one.new = t->two.new;
 	page_restore(&t->one);
+	load_flush(t->root, 1);
 	EXPECT_OLD(t->one);
 	page_repoint(&t->one);
 	t->neighbour = page_stale(t->root, window(PAGE_BYTES), PAGE_FLAGS);
