@@ -209,14 +209,16 @@ RULE(713, "a write is never done after its entry was taken away without D in wha
 		on_cpu_begin(id, race_write, NULL);
 	}
 	begin = now_us();
-	while ((taken < 2000 || dirty < 100) && (taken % 64 || now_us() - begin < (dirty ? 200000 : 3000000))) {
+	while ((taken < 2000 || dirty < 100) && (taken % 16 || now_us() - begin < 100000)) {
 		uint64_t was, frame = race.page.old;
 
 		for (unsigned int id = 1; id < cpu_count; id++)
 			store(frame + 8 + 8 * id, 0);
 		*race.page.pte = frame | race.page.flags;
-		if (taken % 8 == 0)
-			pause();
+		/* Now and then until somebody has written. */
+		for (uint64_t spins = 1; taken % 8 == 0 && !(*race.page.pte & D) && spins < 1000000; spins++)
+			if (spins % 1024 == 0)
+				pause();
 		for (uint64_t spin = random_next(&random) % 8192; spin; spin--)
 			asm volatile("");
 		was = __atomic_exchange_n(race.page.pte, 0, __ATOMIC_SEQ_CST);
