@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Asking the oracle. Requests and buffers are mapped one to one. */
+#include "oracle.h"
+
+struct tlb_request requests[CPUS_MAX];
+
+struct tlb_request *oracle_request(uint32_t op)
+{
+	struct tlb_request *request = &requests[this_cpu()->id];
+
+	*request = (struct tlb_request){ .op = op, .status = 99, .apic_id = ALL_CPUS };
+	if (op == ORACLE_QUERY) {
+		request->flags = LOOK_TLB;
+		request->pages = 1;
+	}
+	return request;
+}
+
+void oracle_ask(struct tlb_request *request)
+{
+	int vector = wrmsr_try(MSR_ORACLE, (uint64_t)request);
+
+	if (vector != NO_FAULT)
+		give_up("the oracle: exception %d", vector);
+	if (request->status != ANSWERED)
+		give_up("the oracle: status %u", request->status);
+}
+
+uint64_t oracle_holders(uint64_t root, uint64_t address, uint64_t pages, uint32_t flags)
+{
+	struct tlb_request *request = oracle_request(ORACLE_QUERY);
+
+	request->linear = address;
+	request->pages = pages;
+	request->root[0] = root;
+	request->flags = flags;
+	oracle_ask(request);
+	return request->holders[0];
+}
+
+uint32_t oracle_look(uint64_t root, uint64_t address, uint64_t pages, uint32_t flags, struct tlb_holder *to,
+		     uint32_t capacity)
+{
+	struct tlb_request *request = oracle_request(ORACLE_QUERY);
+
+	request->linear = address;
+	request->pages = pages;
+	request->root[0] = root;
+	request->flags = flags;
+	request->buffer = (uint64_t)to;
+	request->capacity = capacity;
+	oracle_ask(request);
+	return request->count;
+}
+
+struct tlb_stats oracle_stats(uint32_t apic_id)
+{
+	struct tlb_request *request = oracle_request(ORACLE_STATS);
+	struct tlb_stats stats;
+
+	request->apic_id = apic_id;
+	request->buffer = (uint64_t)&stats;
+	request->capacity = STATS;
+	oracle_ask(request);
+	if (request->count < STATS)
+		give_up("the oracle has %u counters", request->count);
+	return stats;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The oracle's interface, as docs/machine-oracle.md has it. */
+#ifndef GUEST_ORACLE_H
+#define GUEST_ORACLE_H
+
+#include "cpu.h"
+
+enum { ORACLE_QUERY = 1, ORACLE_STATS, ORACLE_CONTEXTS };
+enum { ANSWERED, NO_SUCH_OP, OUT_OF_RANGE, BAD_BUFFER, NO_SUCH_CPU };
+enum { LOOK_TLB = 1, LOOK_STRUCTURES = 2 };
+enum { RIGHT_W = 1, RIGHT_U = 2, RIGHT_NX = 4, RIGHT_G = 8, RIGHT_D = 16 };
+#define ALL_CPUS 0xffffffffu
+
+struct tlb_request {
+	uint32_t op, status, flags, apic_id;
+	uint64_t linear, pages, root[4], buffer;
+	uint32_t capacity, count;
+	uint64_t reserved[2], holders[4];
+} __attribute__((aligned(128)));
+_Static_assert(sizeof(struct tlb_request) == 128, "docs/machine-oracle.md");
+
+struct tlb_holder {
+	uint32_t apic_id;
+	uint16_t pcid;
+	uint8_t kind, size;
+	uint32_t rights, reserved;
+	uint64_t linear, physical, root, reserved2;
+};
+_Static_assert(sizeof(struct tlb_holder) == 48, "docs/machine-oracle.md");
+
+struct tlb_context {
+	uint32_t apic_id, pcid;
+	uint64_t root, hits, fills;
+};
+
+enum stat {
+	WALKS, WALK_LOADS, FILLS, HITS, EVICTIONS, STRUCTURE_HITS, SPECULATIVE_WALKS, SPECULATIVE_FILLS, PAGE_FAULTS,
+	ASSISTS_ACCESSED, ASSISTS_DIRTY, CR3_FLUSH, CR3_NOFLUSH, INVLPG, INVPCID_0, INVPCID_1, INVPCID_2, INVPCID_3,
+	FLUSH_ALL, CONTEXTS_DROPPED, IPI_TARGETS, IPIS_SENT, STATS
+};
+
+struct tlb_stats {
+	uint64_t at[STATS];
+};
+
+/* One for each CPU. */
+extern struct tlb_request requests[CPUS_MAX];
+
+/* Return: the calling CPU's request, all zero but for `op`, all CPUs and one page. */
+struct tlb_request *oracle_request(uint32_t op);
+/* Asks; gives up unless the status is 0. */
+void oracle_ask(struct tlb_request *request);
+/* Return: bit N: CPU N holds `address` in `root` (0: in any), as `flags` say. */
+uint64_t oracle_holders(uint64_t root, uint64_t address, uint64_t pages, uint32_t flags);
+/* The same with details; Return: how many. */
+uint32_t oracle_look(uint64_t root, uint64_t address, uint64_t pages, uint32_t flags, struct tlb_holder *to,
+		     uint32_t capacity);
+struct tlb_stats oracle_stats(uint32_t apic_id);
+
+#endif
