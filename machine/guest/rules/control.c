@@ -91,7 +91,7 @@ RULE(110, "CR3[11:0] is read back", "SDM 3A 4.10.1", PCID, "stock")
 	}
 }
 
-RULE(111, "a CR4 with a reserved bit is refused: #GP", "SDM 3A 2.5", 0, "stock")
+RULE(111, "a CR4 with a reserved bit is refused: #GP", "SDM 3A 2.5", 0, "cr4-accepts-reserved")
 {
 	for (unsigned int bit = 26; bit < 64; bit++)
 		EXPECT_FAULT(VECTOR_GP, cr4_try(CR4_BASE | 1ul << bit));
@@ -100,7 +100,7 @@ RULE(111, "a CR4 with a reserved bit is refused: #GP", "SDM 3A 2.5", 0, "stock")
 	CHECK(cr4_read() == CR4_BASE, "CR4 changed all the same");
 }
 
-RULE(112, "CR4.PCIDE is reserved where CPUID has no PCID: #GP", "SDM 3A 2.5", NO_PCID, "stock")
+RULE(112, "CR4.PCIDE is reserved where CPUID has no PCID: #GP", "SDM 3A 2.5", NO_PCID, "pcide-ignores-cpuid")
 {
 	EXPECT_FAULT(VECTOR_GP, cr4_try(CR4_BASE | CR4_PCIDE));
 	CHECK(cr4_read() == CR4_BASE, "CR4 changed all the same");

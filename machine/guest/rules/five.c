@@ -123,7 +123,7 @@ RULE(1105, "five levels: user and kernel mode share what was filled", "SDM 3A 4.
 	CHECK(value == OLD, "user mode read another frame");
 }
 
-RULE(1106, "changing the number of levels drops everything", "SDM 3A 4.10.4.1", LA57, "cr0-pg-keeps")
+RULE(1106, "changing the number of levels drops everything", "SDM 3A 4.10.4.1", LA57, "levels-keep")
 {
 	uint64_t root = space5(), root4 = *(uint64_t *)root & FRAME_MASK;
 	struct page page = page_make(root4, window(0), PAGE_FLAGS | G);

@@ -284,13 +284,13 @@ RULE(618, "a write through an entry cached with D needs no walk", "SDM 3A 4.8", 
 	store(page.address, 1);
 	CHECK(*page.pte & D, "D is not set");
 	*page.pte = page.new | P | W | U | A;
-	store(page.address, 2);
+	EXPECT_FAULT(VECTOR_USER, user_write(page.address, 2));
 	CHECK(load(page.old) == 2, "the write walked again");
 	CHECK(!(*page.pte & D), "D was set again");
 }
 
 RULE(619, "after a page fault an access works by the entries as they are: more rights need no flush",
-     "SDM 3A 4.10.4.1, 4.10.4.3", 0, "fault-keeps-entry")
+     "SDM 3A 4.10.4.1, 4.10.4.3", 0, "hit-faults-at-once")
 {
 	uint64_t root = here(), value;
 	struct page page = page_make(root, window(0), U | A | D | NX);
@@ -332,7 +332,8 @@ RULE(620, "a page fault drops the address's translation, in the current PCID alo
 	EXPECT_OLD(page);
 }
 
-RULE(621, "a reserved bit in an entry: #PF, error P|RSVD, and nothing is cached", "SDM 3A 4.7, 4.10.2.3", 0, "stock")
+RULE(621, "a reserved bit in an entry: #PF, error P|RSVD, and nothing is cached", "SDM 3A 4.7, 4.10.2.3", 0,
+     "rsvd-without-p")
 {
 	uint64_t root = here(), value;
 	struct page page = page_make(root, window(0), PAGE_FLAGS);
