@@ -170,6 +170,11 @@ static inline bool has_smep(void) { return cpuid(7, 0).b >> 7 & 1; }
 static inline bool has_smap(void) { return cpuid(7, 0).b >> 20 & 1; }
 static inline bool has_pku(void) { return cpuid(7, 0).c >> 3 & 1; }
 static inline bool has_la57(void) { return cpuid(7, 0).c >> 16 & 1; }
+/* CR4 as rules find it, with PCIDE if there is one and it is wanted. */
+static inline void pcid_switch(bool is_on)
+{
+	cr4_write(CR4_BASE | (is_on && has_pcid() ? CR4_PCIDE : 0));
+}
 static inline unsigned int physical_bits(void) { return cpuid(0x80000008, 0).a & 0xff; }
 
 #endif

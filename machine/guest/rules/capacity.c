@@ -64,10 +64,10 @@ RULE(1002, "what was displaced is really gone: no faster way to it is left", "do
 	struct page page;
 
 	cr3_write(root);
-	page = page_stale(root, window(0), PAGE_FLAGS);
-	/* Few, and apart, so that nothing but the set's end drops the page. */
-	for (unsigned int i = 1; others < 3 * WAYS; i++)
-		if (set_of(i) == set_of(0)) {
+	/* Few, and of numbers that nothing else here has, so that nothing but the set's end drops the page. */
+	page = page_stale(root, window(0x2b * PAGE_BYTES), PAGE_FLAGS);
+	for (unsigned int i = 0x30; others < WAYS + 2; i++)
+		if (set_of(i) == set_of(0x2b) && i % 64 != 0x2b) {
 			page_make(root, window(i * PAGE_BYTES), PAGE_FLAGS);
 			load(window(i * PAGE_BYTES));
 			others++;
