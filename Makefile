@@ -6,7 +6,7 @@ CARGO      ?= cargo
 TARGET     := $(or $(CARGO_TARGET_DIR),target)
 CEASEFIRE  := $(TARGET)/release/ceasefire
 
-.PHONY: help toolchain tool build demo lab test clean
+.PHONY: help toolchain tool build demo lab test machine-fuzz clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -41,6 +41,9 @@ test: toolchain ## every tier
 
 test-%: toolchain
 	@tests/run $*
+
+machine-fuzz: toolchain ## throw random values at the machine for five minutes (CEASEFIRE_FUZZ_SEED chooses others)
+	@CEASEFIRE_FUZZ_SECONDS=100 $(CARGO) test --quiet --release --locked -p ceasefire-cli --test machine random -- --nocapture
 
 clean: ## remove what was built in the checkout (not the cache: ceasefire lab clean)
 	@rm -rf '$(TARGET)' out

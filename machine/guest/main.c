@@ -5,8 +5,8 @@
  *   rule 17 ok [what was seen]   rule 17 FAIL why   rule 17 skip what is missing
  *   done 40 passed 1 failed 3 skipped
  *
- * Words: rules=1,20-39 (all), force (run rules whose needs are not met), cpus=N, seed=N, canary=N, fuzz=N, and what
- * the CPU was given: psc, speculation, intel, entries, oracle, icount.
+ * Words: rules=1,20-39 (all), list, force (run rules whose needs are not met), cpus=N, canary=N, fuzz=N or seconds=N,
+ * seed=N, digest=N (rule 907), and what the CPU was given: psc, speculation, intel, entries, oracle, icount.
  */
 #include "long.h"
 #include "rules.h"
@@ -77,7 +77,7 @@ static bool is_chosen(unsigned int number)
 	const char *text = option_text("rules");
 
 	if (!text)
-		return !option("canary") && !option("fuzz");
+		return !option("canary") && !option("fuzz") && !option("seconds");
 	while (!is_end(*text)) {
 		uint64_t first = number_read(&text), last = first;
 
@@ -194,14 +194,14 @@ void main(void)
 	cpus_start();
 	if (option("list")) {
 		for (const struct rule *const *rule = rules_begin; rule < rules_end; rule++)
-			say("%u|%s|%s|%u|%s\n", (*rule)->number, (*rule)->name, (*rule)->source, (*rule)->needs,
-			    (*rule)->killer);
+			say("%u\t%s\t%s\t%s\t%s\n", (*rule)->number, (*rule)->name, (*rule)->source,
+			    (*rule)->needs_text, (*rule)->killer);
 		power_off();
 	}
 	if (jump_save(&this_cpu()->abort) == 0) {
 		if (option("canary"))
 			canary(option_number("canary", 10000), option_number("seed", 1));
-		if (option("fuzz"))
+		if (option("fuzz") || option("seconds"))
 			fuzz(option_number("fuzz", 10000), option_number("seed", 1));
 	} else {
 		say("FAIL %s\n", this_cpu()->abort_reason);

@@ -36,7 +36,8 @@ struct rule {
 	unsigned int number;
 	const char *name, *source;
 	unsigned int needs;
-	/* `stock`, or the mutant under which it must fail. */
+	const char *needs_text;
+	/* `stock`, the mutant, or the option (tlb-…=…) under which it must fail. */
 	const char *killer;
 	void (*run)(void);
 };
@@ -44,7 +45,7 @@ struct rule {
 #define RULE(number_, name_, source_, needs_, killer_) \
 static void rule_##number_(void); \
 static const struct rule rule_struct_##number_ = { \
-	.number = number_, .name = name_, .source = source_, .needs = needs_, .killer = killer_, \
+	.number = number_, .name = name_, .source = source_, .needs = needs_, .needs_text = #needs_, .killer = killer_, \
 	.run = rule_##number_ }; \
 static const struct rule *const rule_pointer_##number_ \
 	__attribute__((section(".rules." #number_), used)) = &rule_struct_##number_; \

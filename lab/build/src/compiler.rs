@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Compiles static C programs for the guest with the machine's own compiler.
+//! Compiles C for the guest with the machine's own compiler: static programs, and one that needs no system at all.
 
 use std::path::{Path, PathBuf};
 
@@ -7,8 +7,58 @@ use ceasefire_base::exec::{self, Command, Options};
 use ceasefire_base::{disk, Error, Kind, Result};
 
 const FLAGS: [&str; 7] = ["-static", "-O2", "-g0", "-Wall", "-Wextra", "-Werror", "-pthread"];
+/// No library, no floating point, no red zone (exceptions use the stack), no tables for unwinding.
+const FLAGS_BARE: [&str; 21] = [
+    "-std=gnu11",
+    "-O2",
+    "-g0",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-ffreestanding",
+    "-nostdlib",
+    "-static",
+    "-no-pie",
+    "-fno-pic",
+    "-mno-red-zone",
+    "-mgeneral-regs-only",
+    "-fno-stack-protector",
+    "-fno-asynchronous-unwind-tables",
+    "-fcf-protection=none",
+    "-fno-tree-loop-distribute-patterns",
+    "-Wl,--build-id=none",
+    "-Wl,--no-warn-rwx-segments",
+    "-Wl,-z,max-page-size=4096",
+    "-Wl,-z,noexecstack",
+];
+/// Says where a bare program lies in memory; beside its sources.
+const LINKER_SCRIPT: &str = "guest.ld";
 /// Words of the linkers (GNU, LLVM, mold) for a libc.a that is not there.
 const NO_LIBRARY: [&str; 3] = ["cannot find -l", "unable to find library", "library not found"];
+
+/// What a program runs on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    Linux,
+    /// The machine itself.
+    Bare,
+}
+
+impl Target {
+    fn flags(self) -> &'static [&'static str] {
+        match self {
+            Target::Linux => &FLAGS,
+            Target::Bare => &FLAGS_BARE,
+        }
+    }
+
+    fn extensions(self) -> &'static [&'static str] {
+        match self {
+            Target::Linux => &["c"],
+            Target::Bare => &["S", "c"],
+        }
+    }
+}
 
 /// `$CC`, which may carry arguments, or `cc`.
 pub struct Compiler {
@@ -34,20 +84,23 @@ impl Compiler {
     }
 
     /// Everything that changes what the compiler makes of the same sources.
-    pub fn identity(&self) -> String {
-        format!("{} {} {}", self.words.join(" "), self.version, FLAGS.join(" "))
+    pub fn identity(&self, target: Target) -> String {
+        format!("{} {} {}", self.words.join(" "), self.version, target.flags().join(" "))
     }
 
-    /// Compiles and links all C files below a directory into one program; headers are found from its top.
-    pub fn link(&self, sources: &Path, output: &Path, log: &Path) -> Result<()> {
-        let command = Command::new(&self.words[0])
+    /// Compiles and links all files below a directory into one program; headers are found from its top.
+    pub fn link(&self, target: Target, sources: &Path, output: &Path, log: &Path) -> Result<()> {
+        let mut command = Command::new(&self.words[0])
             .args(&self.words[1..])
-            .args(FLAGS)
+            .args(target.flags())
             .arg("-I")
             .arg(sources)
             .arg("-o")
-            .arg(output)
-            .args(c_files(sources)?);
+            .arg(output);
+        if target == Target::Bare {
+            command = command.arg("-T").arg(sources.join(LINKER_SCRIPT));
+        }
+        let command = command.args(source_files(sources, target.extensions())?);
         let options = Options { log: Some(log.to_path_buf()), ..Options::default() };
         exec::run(&command, options).map(drop).map_err(explain)
     }
@@ -64,15 +117,15 @@ fn missing(what: &str, package: &str) -> Error {
     Error::skip(what).remedy(format!("install Debian's package {package}: apt-get install {package}"))
 }
 
-/// The C files of a directory and of those in it; sorted, so that the same sources give the same program.
-fn c_files(directory: &Path) -> Result<Vec<PathBuf>> {
+/// The sources in a directory and in those below it; sorted, so that the same sources give the same program.
+fn source_files(directory: &Path, extensions: &[&str]) -> Result<Vec<PathBuf>> {
     let unreadable = |error: std::io::Error| disk::error("list", directory, &error);
     let mut files = Vec::new();
     for entry in std::fs::read_dir(directory).map_err(unreadable)? {
         let path = entry.map_err(unreadable)?.path();
         if path.is_dir() {
-            files.extend(c_files(&path)?);
-        } else if path.extension().is_some_and(|extension| extension == "c") {
+            files.extend(source_files(&path, extensions)?);
+        } else if path.extension().is_some_and(|found| extensions.iter().any(|wanted| found == *wanted)) {
             files.push(path);
         }
     }
@@ -95,14 +148,16 @@ mod tests {
     }
 
     #[test]
-    fn only_c_files_are_compiled_in_the_order_of_their_names() {
+    fn only_sources_are_compiled_in_the_order_of_their_names() {
         let directory = std::env::temp_dir().join(format!("ceasefire-c-files-{}", std::process::id()));
         std::fs::create_dir_all(&directory).expect("a directory");
-        for name in ["b.c", "a.c", "a.h", "a.c.orig", "README"] {
+        for name in ["b.c", "a.c", "a.h", "a.c.orig", "boot.S", "README"] {
             std::fs::write(directory.join(name), "").expect("a file");
         }
-        let files = c_files(&directory).expect("a list");
+        let files = source_files(&directory, Target::Linux.extensions()).expect("a list");
+        let bare = source_files(&directory, Target::Bare.extensions()).expect("a list");
         std::fs::remove_dir_all(&directory).expect("removed");
         assert_eq!(files, [directory.join("a.c"), directory.join("b.c")]);
+        assert_eq!(bare, [directory.join("a.c"), directory.join("b.c"), directory.join("boot.S")]);
     }
 }

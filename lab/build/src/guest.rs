@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use ceasefire_base::{disk, Result};
 
 use crate::cache::{Facts, Key};
-use crate::compiler::Compiler;
+use crate::compiler::{Compiler, Target};
 use crate::cpio::Archive;
 use crate::{ext2, hash, Context};
 
@@ -30,13 +30,18 @@ pub fn source_hash(context: &Context) -> Result<String> {
 
 /// The static program with all workloads; it also runs on the host.
 pub fn workloads_binary(context: &Context) -> Result<PathBuf> {
-    program(context, "workloads", "workloads")
+    program(context, Target::Linux, "workloads", "workloads")
+}
+
+/// The guest without an operating system that tries the machine's rules, for QEMU's `-kernel`.
+pub fn machine_test(context: &Context) -> Result<PathBuf> {
+    program(context, Target::Bare, "machine-test", "machine/guest")
 }
 
 /// The archive with all that every guest needs.
 pub fn initrd(context: &Context) -> Result<PathBuf> {
     let workloads = workloads_binary(context)?;
-    let init = program(context, "init", "lab/guest")?;
+    let init = program(context, Target::Linux, "init", "lab/guest")?;
     let key = Key::new("initrd").text("recipe", RECIPE).text("mke2fs", ext2::version()?);
     let key = key.file("workloads", &workloads)?.file("init", &init)?;
     let entry = context.cache.obtain(&context.progress, "guest", "initrd", &key, |directory| {
@@ -58,19 +63,19 @@ pub fn initrd(context: &Context) -> Result<PathBuf> {
     Ok(entry.dir.join("initrd.cpio"))
 }
 
-/// One static program from all C files of a directory of the checkout.
-fn program(context: &Context, name: &str, sources: &str) -> Result<PathBuf> {
+/// One static program from all sources in a directory of the checkout.
+fn program(context: &Context, target: Target, name: &str, sources: &str) -> Result<PathBuf> {
     let sources = context.root.join(sources);
     let compiler = Compiler::find()?;
     let key = Key::new("program")
         .text("recipe", RECIPE)
-        .text("compiler", compiler.identity())
+        .text("compiler", compiler.identity(target))
         .tree("sources", &sources)?;
     let log = context.cache.log_path("guest", name, &key);
     let entry = context.cache.obtain(&context.progress, "guest", name, &key, |directory| {
         let step = context.progress.step(format!("guest: compile {name}"));
         step.waiting(&compiler.version);
-        compiler.link(&sources, &directory.join(name), &log)?;
+        compiler.link(target, &sources, &directory.join(name), &log)?;
         step.done("");
         Ok(Facts::from([("compiler".to_string(), compiler.version.clone())]))
     })?;

@@ -76,7 +76,7 @@ RULE(904, "speculation never faults and leaves CR2 alone", "SDM 3A 4.10.2.3", SP
 	uint64_t root = here();
 	struct page page = page_make(root, window(0), W | U), absent = page_make(root, window(PAGE_BYTES), W | U);
 
-	for (unsigned int i = 0; i < 20; i++) {
+	for (unsigned int i = 0; i < 60; i++) {
 		*absent.pte = i % 2 ? 0 : absent.old | P | 1ul << 51;
 		invlpg(page.address);
 		invlpg(absent.address);

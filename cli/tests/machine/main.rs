@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Does the machine keep the rules of its TLBs, and would we notice if it did not?
+//!
+//! The rules are in machine/guest/rules, each with the deliberate break that it must notice. The page that lists them is
+//! compared with what the guest says of itself; CEASEFIRE_BLESS=1 writes it anew.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod guest;
+
+use guest::{rules, Boot, Kit, Rule, Said, Threads, Verdict};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::sync::Mutex;
+use std::time::Instant;
+
+/// The options under which the rules must hold: for the CPU, and for the guest's command line.
+const SHAPES: [(&str, &str); 7] = [
+    ("tlb-oracle=on", "oracle"),
+    ("tlb-oracle=on,tlb-psc=32,tlb-access-bit=intel", "oracle psc=32 intel"),
+    ("tlb-oracle=on,tlb-psc=32,tlb-entries=64", "oracle psc=32 entries=64"),
+    (
+        "tlb-oracle=on,tlb-psc=32,tlb-access-bit=intel,tlb-speculation-us=20",
+        "oracle psc=32 intel speculation",
+    ),
+    ("tlb-speculation-us=20", "speculation icount"),
+    ("", ""),
+    ("-pcid,-invpcid,tlb-model=on", ""),
+];
+/// As QEMU was before the model.
+const STOCK: &str = "-pcid,-invpcid,tlb-model=off";
+/// Everything that hardware may do.
+const HARDWARE: &str = "tlb-oracle=on,tlb-psc=32,tlb-access-bit=intel,tlb-speculation-us=50,tlb-entries=256";
+const QUESTIONS: u32 = 10_000;
+/// Breaks of the oracle or of the machine that must make the oracle and behaviour differ.
+const CANARY_KILLERS: [&str; 4] = ["oracle-blind", "oracle-reports-stale", "oracle-current-pcid", "pcid-ignored"];
+const SEEDED: u32 = 907;
+const PAGE: &str = "docs/machine-rules.md";
+
+/// Runs `work` on all items, two at a time.
+fn in_pairs<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let next = Mutex::new(0);
+    let results = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| loop {
+                let index = {
+                    let mut next = next.lock().expect("no panic holds it");
+                    *next += 1;
+                    *next - 1
+                };
+                let Some(item) = items.get(index) else { break };
+                let result = work(item);
+                results.lock().expect("no panic holds it").push((index, result));
+            });
+        }
+    });
+    let mut results = results.into_inner().expect("no panic holds it");
+    results.sort_by_key(|(index, _)| *index);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+#[test]
+fn every_rule_is_kept_in_every_shape() {
+    let kit = Kit::new();
+    let rules = rules(&kit);
+    let mut boots: Vec<Boot> = SHAPES.map(|(cpu, words)| Boot::new(cpu, Threads::Single, 4, words)).into();
+    // True races; more vCPUs than this host may have cores would be slow.
+    let without_turns = SHAPES.iter().filter(|(_, words)| !words.contains("icount"));
+    boots.extend(without_turns.map(|(cpu, words)| Boot::new(cpu, Threads::Multi, 2, words)));
+    for vcpus in [1, 16] {
+        boots.push(Boot::new(SHAPES[0].0, Threads::Single, vcpus, SHAPES[0].1));
+    }
+    let begun = Instant::now();
+    let all = in_pairs(&boots, |boot| boot.run(&kit));
+    let mut kept = BTreeSet::new();
+    for said in &all {
+        assert!(said.is_whole(), "{said}");
+        for (number, verdict) in said.verdicts() {
+            match verdict {
+                Verdict::Kept => drop(kept.insert(number)),
+                Verdict::Skipped(_) => {}
+                broken => panic!("rule {number}: {broken:?}\n{said}"),
+            }
+        }
+    }
+    let never: Vec<u32> = rules.iter().map(|rule| rule.number).filter(|number| !kept.contains(number)).collect();
+    assert!(never.is_empty(), "no shape tries the rules {never:?}");
+    println!("{} rules kept in {} boots, {:.1} s", kept.len(), all.len(), begun.elapsed().as_secs_f64());
+}
+
+/// A boot in which rules must fail.
+struct Break {
+    boot: Boot,
+    rules: Vec<u32>,
+}
+
+/// The options that a rule needs, for the CPU and for the guest.
+fn options_for(rule: &Rule) -> (Vec<String>, Vec<&'static str>) {
+    let table: [(&str, &str, &str); 6] = [
+        ("INTEL", "tlb-access-bit=intel", "intel"),
+        ("STRUCTURES", "tlb-psc=32", "psc=32"),
+        ("SPECULATION", "tlb-speculation-us=20", "speculation"),
+        ("BOUNDED", "tlb-entries=64", "entries=64"),
+        ("ORACLE", "tlb-oracle=on", "oracle"),
+        ("NO_PCID", "-pcid,-invpcid", ""),
+    ];
+    let needed = || table.iter().filter(|(need, _, _)| rule.needs(need));
+    let mut words: Vec<&str> = needed().map(|(_, _, word)| *word).filter(|word| !word.is_empty()).collect();
+    if rule.needs("ICOUNT") {
+        words.push("icount");
+    }
+    (needed().map(|(_, option, _)| option.to_string()).collect(), words)
+}
+
+fn break_of(rule: &Rule, kit: &Kit) -> Boot {
+    let (mut cpu, words) = options_for(rule);
+    let mut words = words.join(" ");
+    match rule.killer.as_str() {
+        "stock" => cpu = vec![STOCK.into()],
+        option if option.starts_with("tlb-") => {
+            let name = option.split('=').next().unwrap_or_default();
+            cpu.retain(|other| !other.starts_with(name));
+            cpu.push(option.into());
+        }
+        mutant => cpu.push(format!("tlb-mutant={mutant}")),
+    }
+    if rule.number == SEEDED {
+        // What the first seed does, so that another one must differ.
+        words = format!("{words} digest={}", digest(kit, ""));
+    }
+    let vcpus = if rule.needs("CPUS4") { 4 } else { 2 };
+    Boot::new(&cpu.join(","), Threads::Single, vcpus, &words)
+}
+
+/// Rules that share a break share a boot.
+fn breaks(rules: &[Rule], kit: &Kit) -> Vec<Break> {
+    let mut shared: BTreeMap<(String, String, u32), Break> = BTreeMap::new();
+    for rule in rules {
+        let boot = break_of(rule, kit);
+        let key = (boot.cpu.clone(), boot.words.clone(), boot.vcpus);
+        shared.entry(key).or_insert(Break { boot, rules: Vec::new() }).rules.push(rule.number);
+    }
+    shared.into_values().collect()
+}
+
+/// The rules that a break does not make fail, and why we think so.
+fn survivors(broken: &Break, kit: &Kit) -> Vec<String> {
+    let mut open = broken.rules.clone();
+    let mut survivors = Vec::new();
+    while !open.is_empty() {
+        let list: Vec<String> = open.iter().map(u32::to_string).collect();
+        let mut boot = broken.boot.clone();
+        boot.words = format!("{} force rules={}", boot.words, list.join(","));
+        // A guest that hangs has noticed, too.
+        boot.seconds_max = 10;
+        let said = boot.run(kit);
+        if said.refused && !said.stderr.trim().is_empty() {
+            survivors.push(format!("rules {}: QEMU: {}", list.join(","), said.stderr.trim()));
+            break;
+        }
+        let verdicts = said.verdicts();
+        if verdicts.is_empty() {
+            survivors.push(format!("rules {}: the guest says nothing\n{said}", list.join(",")));
+            break;
+        }
+        for (number, verdict) in &verdicts {
+            if matches!(verdict, Verdict::Kept | Verdict::Skipped(_)) {
+                survivors.push(format!("rule {number} survives -cpu max,{} ({})", boot.cpu, boot.words));
+            }
+        }
+        if said.is_whole() {
+            break;
+        }
+        // It died in the last one; the others have another boot.
+        open.retain(|number| !verdicts.contains_key(number));
+    }
+    survivors
+}
+
+#[test]
+fn every_rule_fails_where_it_is_broken() {
+    let kit = Kit::new();
+    let rules = rules(&kit);
+    for rule in &rules {
+        assert!(!rule.killer.is_empty(), "rule {} has no break that it must notice", rule.number);
+    }
+    let breaks = breaks(&rules, &kit);
+    let begun = Instant::now();
+    let survivors: Vec<String> = in_pairs(&breaks, |b| survivors(b, &kit)).concat();
+    assert!(survivors.is_empty(), "{} survive:\n{}", survivors.len(), survivors.join("\n"));
+    println!("{} rules fail under {} breaks, {:.1} s", rules.len(), breaks.len(), begun.elapsed().as_secs_f64());
+}
+
+/// `X(ID, "name")`, as the list of breaks stands in machine/.
+fn mutants_in(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().filter_map(|line| {
+        let (_, rest) = line.split_once("X(")?;
+        let (id, rest) = rest.split_once(", \"")?;
+        let is_id = id.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
+        let name = rest.split_once("\")")?.0;
+        (is_id && !id.is_empty() && name != "none").then_some(name)
+    })
+}
+
+#[test]
+fn every_break_that_the_machine_knows_is_used() {
+    let kit = Kit::new();
+    let mut used: BTreeSet<String> = rules(&kit).into_iter().map(|rule| rule.killer).collect();
+    used.extend(CANARY_KILLERS.map(str::to_string));
+    let machine = common::root().join("machine");
+    let mut known = BTreeSet::new();
+    for part in ["overlay", "patches"] {
+        for file in ceasefire_build::hash::files(&machine.join(part)).expect("machine/ is there") {
+            let text = std::fs::read(machine.join(part).join(file)).expect("a file of machine/");
+            known.extend(mutants_in(&String::from_utf8_lossy(&text)).map(str::to_string));
+        }
+    }
+    assert!(!known.is_empty(), "no list of breaks in machine/");
+    let unused: Vec<&String> = known.iter().filter(|name| !used.contains(*name)).collect();
+    assert!(unused.is_empty(), "no rule names {unused:?}");
+}
+
+fn digest(kit: &Kit, more: &str) -> u64 {
+    let words = format!("speculation icount rules={SEEDED}");
+    let cpu = format!("tlb-speculation-us=20{more}");
+    let said = Boot::new(&cpu, Threads::Single, 2, &words).run(kit);
+    let seen = said.seen(SEEDED);
+    let digest = seen.split_once("digest=").and_then(|(_, digest)| digest.trim().parse().ok());
+    digest.unwrap_or_else(|| panic!("{said}"))
+}
+
+#[test]
+fn a_seed_decides_what_is_speculated() {
+    let kit = Kit::new();
+    let first = digest(&kit, "");
+    assert_eq!(first, digest(&kit, ""));
+    let seven = digest(&kit, ",tlb-seed=7");
+    assert_eq!(seven, digest(&kit, ",tlb-seed=7"));
+    assert_ne!(first, seven);
+}
+
+/// "canary ok questions=10000 reads=40000 …"
+fn canary_field(said: &Said, name: &str) -> u64 {
+    let line = said.line("canary ok ").or(said.line("canary FAIL ")).unwrap_or_else(|| panic!("{said}"));
+    let field = line.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+    field.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no {name} in {line}"))
+}
+
+#[test]
+fn the_oracle_agrees_with_what_every_vcpu_reads() {
+    let kit = Kit::new();
+    let words = format!("canary={QUESTIONS}");
+    for (threads, vcpus) in [(Threads::Single, 4), (Threads::Single, 8), (Threads::Multi, 2)] {
+        let said = Boot::new(HARDWARE, threads, vcpus, &words).run(&kit);
+        assert!(said.is_whole(), "{said}");
+        assert_eq!(canary_field(&said, "wrong"), 0, "{said}");
+        assert_eq!(canary_field(&said, "questions"), u64::from(QUESTIONS), "{said}");
+        // Not in vain: entries were held, they were old, and hardly any answer needed an excuse.
+        let held = canary_field(&said, "held");
+        assert!(held * 10 > canary_field(&said, "reads"), "{said}");
+        assert!(canary_field(&said, "old") * 2 > held, "{said}");
+        assert!(canary_field(&said, "excused") * 20 < held, "{said}");
+        println!("{}", said.line("canary ok").unwrap_or_default());
+    }
+}
+
+#[test]
+fn a_wrong_oracle_is_found_out() {
+    let kit = Kit::new();
+    for mutant in CANARY_KILLERS {
+        let cpu = format!("{HARDWARE},tlb-mutant={mutant}");
+        let said = Boot::new(&cpu, Threads::Single, 4, "canary=2000").run(&kit);
+        assert!(canary_field(&said, "wrong") > 0, "{mutant} is not noticed: {said}");
+    }
+}
+
+/// CEASEFIRE_FUZZ_SECONDS for each shape; `make machine-fuzz` gives it minutes.
+#[test]
+fn random_values_get_the_right_fault() {
+    let kit = Kit::new();
+    let seconds = std::env::var("CEASEFIRE_FUZZ_SECONDS").unwrap_or_else(|_| "2".into());
+    let seed = std::env::var("CEASEFIRE_FUZZ_SEED").unwrap_or_else(|_| "1".into());
+    let limit = seconds.parse::<u64>().expect("CEASEFIRE_FUZZ_SECONDS is a number") * 3 + 60;
+    let shapes = [
+        (HARDWARE, Threads::Single, 4, "oracle "),
+        ("tlb-oracle=on", Threads::Multi, 2, "oracle "),
+        (STOCK, Threads::Single, 2, ""),
+    ];
+    for (cpu, threads, vcpus, words) in shapes {
+        let words = format!("{words}seconds={seconds} seed={seed}");
+        let mut boot = Boot::new(cpu, threads, vcpus, &words);
+        boot.seconds_max = limit;
+        let said = boot.run(&kit);
+        assert!(said.is_whole() && said.line("fuzz ok ").is_some(), "{said}");
+        println!("{}", said.line("fuzz ok ").unwrap_or_default());
+    }
+}
+
+/// What the reader is told of a need.
+fn need_in_words(need: &str) -> &str {
+    match need {
+        "PCID" => "pcid",
+        "INVPCID" => "invpcid",
+        "NO_PCID" => "no pcid",
+        "IDEAL" => "access bits ideal",
+        "INTEL" => "access bits intel",
+        "STRUCTURES" => "tlb-psc",
+        "SPECULATION" => "speculation",
+        "QUIET" => "no speculation",
+        "BOUNDED" => "tlb-entries=64",
+        "LARGE" => "tlb-entries=0",
+        "ORACLE" => "oracle",
+        "NO_ORACLE" => "no oracle",
+        "CPUS2" => "2 vCPUs",
+        "CPUS4" => "4 vCPUs",
+        "LA57" => "la57",
+        "KEYS" => "pku",
+        "ICOUNT" => "icount",
+        other => panic!("the need {other} has no words"),
+    }
+}
+
+fn page_of(rules: &[Rule]) -> String {
+    let mut page = String::from(
+        "<!-- SPDX-License-Identifier: GPL-2.0-only -->\n\
+         # The machine's rules\n\n\
+         What the emulated TLBs must do and must not do. Each rule is one function of the guest in `machine/guest/rules/`,\n\
+         with a number that stays; `make test-machine` tries all of them in rounds of turns and with a host thread for each\n\
+         vCPU, and then shows that each fails where it is broken on purpose. They rely on behaviour: an entry is changed\n\
+         without a flush, and what a read returns tells which translation was used.\n\n\
+         `Needs` are options of the machine or the guest without which a rule has no meaning. `Fails under` is the break:\n\
+         a value of `tlb-mutant=`, an option that replaces the one needed, or `stock`, that is `-cpu max,-pcid,-invpcid,tlb-model=off`.\n\
+         SDM: Intel 64 and IA-32 Architectures Software Developer's Manual.\n\n\
+         `CEASEFIRE_BLESS=1 make test-machine` writes this page; a test compares it with the source.\n\n\
+         | # | rule | source | needs | fails under |\n\
+         |---|---|---|---|---|\n",
+    );
+    for rule in rules {
+        let needs: Vec<&str> = rule.needs.iter().map(|need| need_in_words(need)).collect();
+        let name = rule.name.replace('|', "\\|");
+        let needs = needs.join(", ");
+        writeln!(page, "| {} | {name} | {} | {needs} | {} |", rule.number, rule.source, rule.killer)
+            .expect("a string takes everything");
+    }
+    page
+}
+
+#[test]
+fn the_page_lists_the_rules() {
+    let rules = rules(&Kit::new());
+    let numbers: Vec<u32> = rules.iter().map(|rule| rule.number).collect();
+    assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]), "the rules are not in order: {numbers:?}");
+    let path = common::root().join(PAGE);
+    let page = page_of(&rules);
+    if std::env::var_os("CEASEFIRE_BLESS").is_some() {
+        std::fs::write(&path, &page).expect("the page");
+    }
+    let found = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(found == page, "{PAGE} is not what the guest says: CEASEFIRE_BLESS=1 make test-machine");
+}
