@@ -209,7 +209,7 @@ RULE(713, "a write is never done after its entry was taken away without D in wha
 		on_cpu_begin(id, race_write, NULL);
 	}
 	begin = now_us();
-	while ((taken < 2000 || dirty < 100) && (taken % 16 || now_us() - begin < 100000)) {
+	while ((taken < 2000 || dirty < 100) && (taken % 16 || now_us() - begin < (dirty ? 100000 : 10000000))) {
 		uint64_t was, frame = race.page.old;
 
 		for (unsigned int id = 1; id < cpu_count; id++)

@@ -227,7 +227,7 @@ RULE(214, "large pages are kept and dropped by PCID as small ones are", "SDM 3A 
 	load_keep(root, 1);
 	/* Another part of the page: one translation covers it all. */
 	expect(window(PAGE_2M - 8), OLD, __LINE__);
-	load_keep(root, 2);
+	load_flush(root, 2);
 	expect(window(0), NEW, __LINE__);
 	load_flush(root, 1);
 	expect(window(PAGE_2M - 8), NEW, __LINE__);

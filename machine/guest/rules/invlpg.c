@@ -158,8 +158,8 @@ RULE(310, "an entry that is not present is not cached: no flush is needed to mak
 	uint64_t root = space(), value;
 	struct page page = page_make(root, window(0), PAGE_FLAGS);
 
-	cr3_write(root);
 	*page.pte = 0;
+	cr3_write(root);
 	EXPECT_PF(0, load_try(window(0), &value));
 	page_restore(&page);
 	EXPECT_OLD(page);

@@ -341,6 +341,7 @@ RULE(621, "a reserved bit in an entry: #PF, error P|RSVD, and nothing is cached"
 	if (physical_bits() >= 52)
 		return;
 	*page.pte |= 1ul << 51;
+	invlpg(page.address);
 	EXPECT_PF(PF_P | PF_RSVD, load_try(page.address, &value));
 	EXPECT_PF(PF_P | PF_RSVD | PF_U, user_read(page.address, &value));
 	page_restore(&page);
