@@ -102,7 +102,13 @@ impl Boot {
         let output = child.wait_with_output().expect("QEMU has ended");
         let text = String::from_utf8_lossy(&std::fs::read(&console).unwrap_or_default()).into_owned();
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-        Said { command: format!("{command:?}"), text, stderr, in_time: ended, refused: !output.status.success() && ended }
+        Said {
+            command: format!("{command:?}"),
+            text,
+            stderr,
+            in_time: ended,
+            refused: !output.status.success() && ended,
+        }
     }
 }
 

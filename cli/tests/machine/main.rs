@@ -33,7 +33,8 @@ const STOCK: &str = "-pcid,-invpcid,tlb-model=off";
 const HARDWARE: &str = "tlb-oracle=on,tlb-psc=32,tlb-access-bit=intel,tlb-speculation-us=50,tlb-entries=256";
 const QUESTIONS: u32 = 10_000;
 /// Breaks of the oracle or of the machine that must make the oracle and behaviour differ.
-const CANARY_KILLERS: [&str; 4] = ["oracle-blind", "oracle-reports-stale", "oracle-current-pcid", "pcid-ignored"];
+const CANARY_KILLERS: [&str; 4] =
+    ["oracle-blind", "oracle-reports-stale", "oracle-current-pcid", "pcid-ignored"];
 const SEEDED: u32 = 907;
 const PAGE: &str = "docs/machine-rules.md";
 
@@ -84,7 +85,8 @@ fn every_rule_is_kept_in_every_shape() {
             }
         }
     }
-    let never: Vec<u32> = rules.iter().map(|rule| rule.number).filter(|number| !kept.contains(number)).collect();
+    let never: Vec<u32> =
+        rules.iter().map(|rule| rule.number).filter(|number| !kept.contains(number)).collect();
     assert!(never.is_empty(), "no shape tries the rules {never:?}");
     println!("{} rules kept in {} boots, {:.1} s", kept.len(), all.len(), begun.elapsed().as_secs_f64());
 }
@@ -189,7 +191,12 @@ fn every_rule_fails_where_it_is_broken() {
     let begun = Instant::now();
     let survivors: Vec<String> = in_pairs(&breaks, |b| survivors(b, &kit)).concat();
     assert!(survivors.is_empty(), "{} survive:\n{}", survivors.len(), survivors.join("\n"));
-    println!("{} rules fail under {} breaks, {:.1} s", rules.len(), breaks.len(), begun.elapsed().as_secs_f64());
+    println!(
+        "{} rules fail under {} breaks, {:.1} s",
+        rules.len(),
+        breaks.len(),
+        begun.elapsed().as_secs_f64()
+    );
 }
 
 /// `X(ID, "name")`, as the list of breaks stands in machine/.
@@ -326,12 +333,12 @@ fn page_of(rules: &[Rule]) -> String {
         "<!-- SPDX-License-Identifier: GPL-2.0-only -->\n\
          # The machine's rules\n\n\
          What the emulated TLBs must do and must not do. Each rule is one function of the guest in `machine/guest/rules/`,\n\
-         with a number that stays; `make test-machine` tries all of them in rounds of turns and with a host thread for each\n\
-         vCPU, and then shows that each fails where it is broken on purpose. They rely on behaviour: an entry is changed\n\
-         without a flush, and what a read returns tells which translation was used.\n\n\
+         with a number that stays; `make test-machine` tries all of them, round robin and with a host thread for each vCPU,\n\
+         and then shows that each fails where it is broken on purpose. They rely on behaviour: an entry is changed without a\n\
+         flush, and what a read returns tells which translation was used.\n\n\
          `Needs` are options of the machine or the guest without which a rule has no meaning. `Fails under` is the break:\n\
          a value of `tlb-mutant=`, an option that replaces the one needed, or `stock`, that is `-cpu max,-pcid,-invpcid,tlb-model=off`.\n\
-         SDM: Intel 64 and IA-32 Architectures Software Developer's Manual.\n\n\
+         SDM: Intel 64 and IA-32 Architectures Software Developer's Manual, volume and section (paging is chapter 4 of 3A).\n\n\
          `CEASEFIRE_BLESS=1 make test-machine` writes this page; a test compares it with the source.\n\n\
          | # | rule | source | needs | fails under |\n\
          |---|---|---|---|---|\n",

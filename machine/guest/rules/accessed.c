@@ -124,7 +124,8 @@ RULE(708, "intel: a walk that ends in a protection fault sets A in the entry tha
 	EXPECT_BITS(page, A);
 }
 
-RULE(709, "a walk sets A in the entries of all levels above, never D", "SDM 3A 4.8", QUIET, "walk-skips-upper-accessed")
+RULE(709, "a walk sets A in the entries of all levels above, never D", "SDM 3A 4.8", QUIET,
+     "walk-skips-upper-accessed")
 {
 	uint64_t root = here();
 	struct page page = page_make(root, window(0), W | U);

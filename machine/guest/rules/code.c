@@ -43,7 +43,7 @@ RULE(1201, "code is executed from where its cached translation points, until INV
 	CHECK(run(page.address) == 22, "the old code was executed after INVLPG");
 }
 
-RULE(1202, "code is executed from where the current PCID's translation points", "SDM 3A 4.10.2.1", PCID, "pcid-ignored")
+RULE(1202, "code is executed from where the current PCID's translation points", "SDM 3A 4.10.1", PCID, "pcid-ignored")
 {
 	uint64_t root = space(), other = space();
 	struct page page = code_make(root, window(0));
@@ -59,7 +59,8 @@ RULE(1202, "code is executed from where the current PCID's translation points", 
 	}
 }
 
-RULE(1203, "the code of a PCID is kept across a load of CR3 without a flush", "SDM 3A 4.10.4.1", PCID, "noflush-flushes")
+RULE(1203, "the code of a PCID is kept across a load of CR3 without a flush", "SDM 3A 4.10.4.1", PCID,
+     "noflush-flushes")
 {
 	uint64_t root = space();
 	struct page page = code_make(root, window(0));
@@ -96,7 +97,8 @@ RULE(1204, "code that another PCID has written is executed as written", "SDM 3A 
 	}
 }
 
-RULE(1205, "code that user mode has written is executed by the kernel, and the other way round", "SDM 3A 8.1.3, 11.6", 0,
+RULE(1205, "code that user mode has written is executed by the kernel, and the other way round",
+     "SDM 3A 8.1.3, 11.6", 0,
      "parked-keeps-dirty")
 {
 	uint64_t root = space(), value;

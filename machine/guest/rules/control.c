@@ -37,7 +37,7 @@ RULE(104, "CR4.PCIDE is not set outside long mode: #GP", "SDM 3A 4.10.1", PCID, 
 	CHECK(!(cr4_read() & CR4_PCIDE), "CR4.PCIDE was set all the same");
 }
 
-RULE(105, "CR4.PCIDE stays set while CR3[11:0] is not 0", "SDM 3A 4.10.1", PCID, "stock")
+RULE(105, "CR4.PCIDE stays set while CR3[11:0] is not 0", "SDM 3A 4.10.1", PCID, "pcide-recheck")
 {
 	cr3_write((uint64_t)boot_pml4 | 5);
 	EXPECT_OK(cr4_try(CR4_BASE | CR4_PCIDE));
@@ -113,7 +113,8 @@ RULE(113, "INVPCID is no instruction where CPUID has none: #UD", "SDM 2A INVPCID
 	EXPECT_FAULT(VECTOR_UD, invpcid_try(INVPCID_ALL, &descriptor));
 }
 
-RULE(114, "CR4.PCIDE 1 to 0 is allowed with any PCID, and then CR3[11:0] is no PCID", "SDM 3A 4.10.1", PCID, "stock")
+RULE(114, "CR4.PCIDE 1 to 0 is allowed with any PCID, and then CR3[11:0] is no PCID", "SDM 3A 4.10.1", PCID,
+     "pcide-clear-keeps-tag")
 {
 	uint64_t root = space();
 	struct page page;

@@ -26,7 +26,8 @@ RULE(202, "a load without bit 63 drops its PCID's translations", "SDM 3A 4.10.4.
 	EXPECT_NEW(page);
 }
 
-RULE(203, "a load without bit 63 keeps the translations of other PCIDs", "SDM 3A 4.10.4.1", PCID, "flush-drops-others")
+RULE(203, "a load without bit 63 keeps the translations of other PCIDs", "SDM 3A 4.10.4.1", PCID,
+     "flush-drops-others")
 {
 	uint64_t root = space();
 	struct page page;
@@ -51,7 +52,7 @@ RULE(204, "a load without bit 63 keeps global translations", "SDM 3A 4.10.2.4, 4
 	EXPECT_OLD(page);
 }
 
-RULE(205, "a translation of one PCID is not used under another", "SDM 3A 4.10.2.1", PCID, "pcid-ignored")
+RULE(205, "a translation of one PCID is not used under another", "SDM 3A 4.10.1", PCID, "pcid-ignored")
 {
 	uint64_t root = space();
 	struct page page;
@@ -66,7 +67,7 @@ RULE(205, "a translation of one PCID is not used under another", "SDM 3A 4.10.2.
 }
 
 RULE(206, "the PCID, not the root, tags a translation: another root under it, without a flush, uses it",
-     "SDM 3A 4.10.2.1", PCID, "noflush-flushes")
+     "SDM 3A 4.10.1", PCID, "noflush-flushes")
 {
 	uint64_t root = space(), other = space();
 	struct page page = page_make(root, window(0), PAGE_FLAGS);
@@ -213,7 +214,7 @@ RULE(213, "a translation survives a switch to another PCID and back, many times"
 	}
 }
 
-RULE(214, "large pages are kept and dropped by PCID as small ones are", "SDM 3A 4.10.2.1", PCID, "noflush-flushes")
+RULE(214, "large pages are kept and dropped by PCID as small ones are", "SDM 3A 4.10.1", PCID, "noflush-flushes")
 {
 	uint64_t root = space();
 	uint64_t old = frame_alloc_2m(OLD), new = frame_alloc_2m(NEW);

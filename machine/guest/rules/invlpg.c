@@ -137,7 +137,7 @@ RULE(308, "INVLPG in user mode: #GP, and nothing is dropped", "SDM 2A INVLPG", 0
 	EXPECT_OLD(page);
 }
 
-RULE(309, "an entry is used although it is no longer present, until INVLPG", "SDM 3A 4.10.4.2", 0,
+RULE(309, "an entry is used although it is no longer present, until INVLPG", "SDM 3A 4.10.2.3, 4.10.4.1", 0,
      "invlpg-does-nothing")
 {
 	uint64_t root = space(), value;

@@ -143,7 +143,8 @@ RULE(410, "INVPCID with bits 63:12 of its descriptor set: #GP, for every type", 
 		}
 }
 
-RULE(411, "INVPCID type 0 with an address that is not canonical: #GP; other types do not look at it", "SDM 2A INVPCID",
+RULE(411, "INVPCID type 0 with an address that is not canonical: #GP; other types do not look at it",
+     "SDM 2A INVPCID",
      PCID | INVPCID, "invpcid-accepts-noncanonical")
 {
 	for (unsigned int bit = 47; bit < 64; bit++) {

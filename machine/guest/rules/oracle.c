@@ -30,7 +30,8 @@ RULE(1302, "RDMSR returns 0", DOC " Finding it", ORACLE, "oracle-reads-back")
 	CHECK(value == 0, "it returned %lx", value);
 }
 
-RULE(1303, "a request that is not aligned to 128 or not in RAM: #GP", DOC " Finding it", ORACLE, "oracle-accepts-address")
+RULE(1303, "a request that is not aligned to 128 or not in RAM: #GP", DOC " Finding it", ORACLE,
+     "oracle-accepts-address")
 {
 	uint64_t request = (uint64_t)oracle_request(ORACLE_STATS);
 
@@ -563,7 +564,7 @@ RULE(1324, "it answers in an NMI", DOC " Finding it", ORACLE | CPUS2 | QUIET, "o
 RULE(1325, "CONTEXTS lists the PCIDs of a vCPU with their roots, hits and fills", DOC " CONTEXTS",
      ORACLE | PCID | QUIET, "oracle-contexts-stale")
 {
-	uint64_t root = space(), other = space();
+	uint64_t root = space(), other = space(), value;
 	static struct tlb_context contexts[64];
 	struct page page = page_make(root, window(0), PAGE_FLAGS);
 	struct tlb_request *request;
@@ -571,6 +572,7 @@ RULE(1325, "CONTEXTS lists the PCIDs of a vCPU with their roots, hits and fills"
 
 	load_flush(root, 0x111);
 	load(page.address);
+	EXPECT_FAULT(VECTOR_USER, user_read(page.address, &value));
 	load_flush(other, 0x222);
 	/* Under its PCID another root, without a flush: it still belongs to the first. */
 	load_keep(other, 0x111);
@@ -584,7 +586,8 @@ RULE(1325, "CONTEXTS lists the PCIDs of a vCPU with their roots, hits and fills"
 		CHECK(contexts[i].apic_id == this_cpu()->id, "apic_id %u", contexts[i].apic_id);
 		if (contexts[i].pcid == 0x111) {
 			CHECK(contexts[i].root == root, "root %lx", contexts[i].root);
-			CHECK(contexts[i].fills >= 1, "fills %lu", contexts[i].fills);
+			CHECK(contexts[i].fills >= 1 && contexts[i].hits >= 1, "fills %lu, hits %lu", contexts[i].fills,
+			      contexts[i].hits);
 			seen |= 1;
 		}
 		if (contexts[i].pcid == 0x222) {

@@ -133,7 +133,8 @@ RULE(609, "a translation with NX refuses fetches: #PF, error P|I, and U from use
 	EXPECT_PF(PF_P | PF_I | PF_U, user_exec(page.address, &value));
 }
 
-RULE(610, "what a read filled serves a fetch, and what a fetch filled a read", "SDM 3A 4.10.2.2", 0, "hit-splits-fetch")
+RULE(610, "what a read filled serves a fetch, and what a fetch filled a read", "SDM 3A 4.10.2.2", 0,
+     "hit-splits-fetch")
 {
 	uint64_t root = here(), value;
 	struct page page = page_make(root, window(0), PAGE_FLAGS), other = page_make(root, window(PAGE_BYTES), PAGE_FLAGS);

@@ -324,7 +324,8 @@ static void send(void)
 	cpu_kick(1, 0x4400);
 }
 
-RULE(1413, "ipis_sent and ipi_targets: fixed interrupts that have a target", DOC, ORACLE | CPUS2 | QUIET, "stats-frozen")
+RULE(1413, "ipis_sent and ipi_targets: fixed interrupts that have a target", DOC, ORACLE | CPUS2 | QUIET,
+     "stats-frozen")
 {
 	struct tlb_stats stats = measure(send);
 
@@ -339,7 +340,8 @@ static void invlpg_job(void *argument)
 		invlpg(window(0));
 }
 
-RULE(1414, "counters are a vCPU's own, and for all vCPUs their sum is given", DOC, ORACLE | CPUS2 | QUIET, "stats-frozen")
+RULE(1414, "counters are a vCPU's own, and for all vCPUs their sum is given", DOC, ORACLE | CPUS2 | QUIET,
+     "stats-frozen")
 {
 	struct tlb_stats mine = oracle_stats(0), other = oracle_stats(1), all;
 

@@ -50,7 +50,8 @@ static void fork_make(struct fork *f, unsigned int level)
 static void fork_turn(struct fork *f) { *f->upper = f->new_table; }
 static void fork_back(struct fork *f) { *f->upper = f->old_table; }
 
-RULE(801, "a walk starts from a cached PDE, although memory says otherwise by now", "SDM 3A 4.10.3.2", STRUCTURES | QUIET,
+RULE(801, "a walk starts from a cached PDE, although memory says otherwise by now",
+     "SDM 3A 4.10.3.2", STRUCTURES | QUIET,
      "stock")
 {
 	struct fork f;
@@ -78,7 +79,7 @@ RULE(802, "cached PDPTEs and PML4Es are used likewise", "SDM 3A 4.10.3.2", STRUC
 	expect(f.second, OLD, __LINE__);
 }
 
-RULE(803, "INVLPG of any address drops all of the current PCID's", "SDM 3A 4.10.4.1", STRUCTURES,
+RULE(803, "INVLPG of any address drops all of the current PCID's", "SDM 3A 4.10.4.1", STRUCTURES | QUIET,
      "invlpg-keeps-structures")
 {
 	struct fork f;
@@ -96,7 +97,8 @@ RULE(803, "INVLPG of any address drops all of the current PCID's", "SDM 3A 4.10.
 	}
 }
 
-RULE(804, "INVLPG keeps those of other PCIDs", "SDM 3A 4.10.4.1", PCID | STRUCTURES | QUIET, "invlpg-drops-others-structures")
+RULE(804, "INVLPG keeps those of other PCIDs", "SDM 3A 4.10.4.1", PCID | STRUCTURES | QUIET,
+     "invlpg-drops-others-structures")
 {
 	struct fork f;
 
@@ -160,7 +162,8 @@ RULE(807, "INVPCID types 1, 2 and 3 drop those of their PCIDs", "SDM 3A 4.10.4.1
 	dropped_by_type(INVPCID_ALL);
 }
 
-RULE(808, "a load of CR3 without bit 63 drops its PCID's and keeps the others'", "SDM 3A 4.10.4.1", PCID | STRUCTURES | QUIET,
+RULE(808, "a load of CR3 without bit 63 drops its PCID's and keeps the others'",
+     "SDM 3A 4.10.4.1", PCID | STRUCTURES | QUIET,
      "flush-keeps-structures")
 {
 	struct fork f, g;
@@ -192,7 +195,8 @@ RULE(809, "a load of CR3 with bit 63 keeps them", "SDM 3A 4.10.4.1", PCID | STRU
 	expect(f.second, OLD, __LINE__);
 }
 
-RULE(810, "those of one PCID are not used under another, even with the same root", "SDM 3A 4.10.3.2", PCID | STRUCTURES,
+RULE(810, "those of one PCID are not used under another, even with the same root",
+     "SDM 3A 4.10.3.2", PCID | STRUCTURES,
      "structures-untagged")
 {
 	struct fork f;
@@ -236,7 +240,8 @@ RULE(812, "a page fault drops those that its walk used: the next walk starts abo
 	expect(f.second, NEW, __LINE__);
 }
 
-RULE(813, "they carry the rights of the levels above them", "SDM 3A 4.10.3.2", STRUCTURES | QUIET, "structures-forget-rights")
+RULE(813, "they carry the rights of the levels above them", "SDM 3A 4.10.3.2", STRUCTURES | QUIET,
+     "structures-forget-rights")
 {
 	struct fork f;
 	uint64_t value;
@@ -358,7 +363,7 @@ static void insert(struct insertion *in, bool with_invlpg)
 }
 
 RULE(820, "direct insertion: the primary's A is clear after it, after a hit, and after another PCID; a walk sets it",
-     "SDM 3A 4.8, 4.10.2.1", PCID | QUIET, "noflush-flushes")
+     "SDM 3A 4.8, 4.10.1", PCID | QUIET, "noflush-flushes")
 {
 	struct insertion in;
 	uint64_t value;
