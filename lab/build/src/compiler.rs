@@ -8,7 +8,7 @@ use ceasefire_base::{disk, Error, Kind, Result};
 
 const FLAGS: [&str; 7] = ["-static", "-O2", "-g0", "-Wall", "-Wextra", "-Werror", "-pthread"];
 /// No library, no floating point, no red zone (exceptions use the stack), no tables for unwinding.
-const FLAGS_BARE: [&str; 21] = [
+const FLAGS_BARE: [&str; 18] = [
     "-std=gnu11",
     "-O2",
     "-g0",
@@ -18,16 +18,13 @@ const FLAGS_BARE: [&str; 21] = [
     "-ffreestanding",
     "-nostdlib",
     "-static",
-    "-no-pie",
-    "-fno-pic",
+    "-fno-pie",
     "-mno-red-zone",
     "-mgeneral-regs-only",
     "-fno-stack-protector",
     "-fno-asynchronous-unwind-tables",
     "-fcf-protection=none",
-    "-fno-tree-loop-distribute-patterns",
     "-Wl,--build-id=none",
-    "-Wl,--no-warn-rwx-segments",
     "-Wl,-z,max-page-size=4096",
     "-Wl,-z,noexecstack",
 ];

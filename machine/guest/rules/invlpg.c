@@ -98,7 +98,7 @@ static void large_frames_1g(uint64_t *old, uint64_t *new)
 {
 	*old = 0;
 	*new = PAGE_1G;
-	/* 0 and the last page of the first 2 MiB are the BIOS's and ours; both are put back. */
+	/* Nothing of ours lies there, and the BIOS has done its work. */
 	store(0, OLD);
 	store(PAGE_2M - PAGE_BYTES, OLD);
 	store(PAGE_1G, NEW);
