@@ -16,14 +16,21 @@ struct tlb_request *oracle_request(uint32_t op)
 	return request;
 }
 
-void oracle_ask(struct tlb_request *request)
+uint32_t oracle_status(struct tlb_request *request)
 {
 	int vector = wrmsr_try(MSR_ORACLE, (uint64_t)request);
 
 	if (vector != NO_FAULT)
 		give_up("the oracle: exception %d", vector);
-	if (request->status != ANSWERED)
-		give_up("the oracle: status %u", request->status);
+	return request->status;
+}
+
+void oracle_ask(struct tlb_request *request)
+{
+	uint32_t status = oracle_status(request);
+
+	if (status != ANSWERED)
+		give_up("the oracle: status %u", status);
 }
 
 uint64_t oracle_holders(uint64_t root, uint64_t address, uint64_t pages, uint32_t flags)

@@ -50,11 +50,22 @@ extern struct tlb_request requests[CPUS_MAX];
 struct tlb_request *oracle_request(uint32_t op);
 /* Asks; gives up unless the status is 0. */
 void oracle_ask(struct tlb_request *request);
+/* Return: the status, whatever it is. */
+uint32_t oracle_status(struct tlb_request *request);
 /* Return: bit N: CPU N holds `address` in `root` (0: in any), as `flags` say. */
 uint64_t oracle_holders(uint64_t root, uint64_t address, uint64_t pages, uint32_t flags);
 /* The same with details; Return: how many. */
 uint32_t oracle_look(uint64_t root, uint64_t address, uint64_t pages, uint32_t flags, struct tlb_holder *to,
 		     uint32_t capacity);
 struct tlb_stats oracle_stats(uint32_t apic_id);
+
+/* A request of `op_`, with a change, must be answered with this status. */
+#define EXPECT_STATUS(expected, op_, change) do { \
+	struct tlb_request *request = oracle_request(op_); \
+	uint32_t status; \
+	change; \
+	status = oracle_status(request); \
+	CHECK(status == (expected), "line %d: status %u instead of %u", __LINE__, status, (unsigned int)(expected)); \
+} while (0)
 
 #endif
