@@ -71,7 +71,7 @@ impl Boot {
         let cpu = if self.cpu.is_empty() { "max".to_string() } else { format!("max,{}", self.cpu) };
         command.args(["-accel", threads, "-cpu", &cpu, "-smp", &self.vcpus.to_string(), "-m", "2048"]);
         if self.words.split(' ').any(|word| word == "icount") {
-            command.args(["-icount", "shift=0,sleep=off"]);
+            command.args(["-icount", "shift=0,sleep=off", "-rtc", "clock=vm,base=2024-01-01", "-seed", "1"]);
         }
         command.arg("-serial").arg(format!("file:{}", console.display()));
         command.arg("-kernel").arg(&kit.guest);
