@@ -5,7 +5,7 @@
  *   rule 17 ok [what was seen]   rule 17 FAIL why   rule 17 skip what is missing
  *   done 40 passed 1 failed 3 skipped
  *
- * Words: rules=1,20-39 (all), list, force (run rules whose needs are not met), cpus=N, canary=N, fuzz=N or seconds=N,
+ * Words: rules=1,20-39 (all), list, force (run rules whose needs are not met), cpus=N, canary=N, fuzz=N or seconds=N, price=N,
  * seed=N, digest=N (rule 907), and what the CPU was given: psc, speculation, intel, entries, oracle, icount.
  */
 #include "long.h"
@@ -77,7 +77,7 @@ static bool is_chosen(unsigned int number)
 	const char *text = option_text("rules");
 
 	if (!text)
-		return !option("canary") && !option("fuzz") && !option("seconds");
+		return !option("canary") && !option("fuzz") && !option("seconds") && !option("price");
 	while (!is_end(*text)) {
 		uint64_t first = number_read(&text), last = first;
 
@@ -203,6 +203,8 @@ void main(void)
 			canary(option_number("canary", 10000), option_number("seed", 1));
 		if (option("fuzz") || option("seconds"))
 			fuzz(option_number("fuzz", 10000), option_number("seed", 1));
+		if (option("price"))
+			price(option_number("price", 10000));
 	} else {
 		say("FAIL %s\n", this_cpu()->abort_reason);
 	}
