@@ -19,6 +19,8 @@ pub struct Arguments {
 pub enum Part {
     /// Build kernels, boot them on an emulated machine, count their shootdowns
     Lab(Lab),
+    /// See who interrupts whom on this machine, why, and for how long
+    Watch(crate::watch::args::Watch),
 }
 
 #[derive(Debug, Args)]

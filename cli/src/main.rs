@@ -3,6 +3,7 @@
 
 mod args;
 mod lab;
+mod watch;
 
 use args::{Arguments, Part};
 use ceasefire_base::{exec, Error, Kind};
@@ -17,10 +18,11 @@ fn main() -> ExitCode {
         Err(error) => return refuse(&error),
     };
     let outcome = match arguments.part {
-        Part::Lab(lab) => lab::run(lab),
+        Part::Lab(lab) => lab::run(lab).map(|()| 0),
+        Part::Watch(watch) => watch::run(watch),
     };
-    match outcome.and_then(|()| exec::check_output()) {
-        Ok(()) => ExitCode::SUCCESS,
+    match outcome.and_then(|code| exec::check_output().map(|()| code)) {
+        Ok(code) => ExitCode::from(code),
         Err(error) => tell(&error),
     }
 }

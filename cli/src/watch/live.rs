@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Windows of time on this machine: start watching, wait for the end, show the difference.
+
+use super::args::{By, Filters, Hist, Stacks, Stat, Trace, Window};
+use ceasefire_base::exec::print_line;
+use ceasefire_base::{cancel, Error, Result};
+use ceasefire_watch::{EventOptions, Filter, Observer, Options};
+use ceasefire_watch_model::cause::CAUSES;
+use ceasefire_watch_model::{Cause, Shootdown, Snapshot, Stacks as Names};
+use ceasefire_watch_views::{self as views, hist::By as HistBy};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+/// Longest time between two looks at the command and at signals.
+const STEP: Duration = Duration::from_millis(50);
+
+pub fn check(json: bool) -> Result<u8> {
+    let checks = ceasefire_watch::examine();
+    if json {
+        let rows: Vec<_> = checks
+            .iter()
+            .map(|c| {
+                serde_json::json!({"name": c.name, "ok": c.ok, "optional": c.is_optional, "detail": c.detail,
+                    "remedy": c.remedy})
+            })
+            .collect();
+        print_line(&serde_json::json!({"schema": "ceasefire.watch-check/1", "checks": rows}).to_string());
+    } else {
+        for check in &checks {
+            let mark = if check.ok { "ok" } else { "--" };
+            print_line(&format!("{mark}  {:<16} {}", check.name, check.detail));
+            if let Some(remedy) = &check.remedy {
+                print_line(&format!("    remedy: {remedy}"));
+            }
+        }
+    }
+    match checks.iter().find(|check| !check.ok && !check.is_optional) {
+        None => Ok(0),
+        Some(check) => Err(Error::skip(format!("watching does not work here: {}", check.detail))
+            .remedy(check.remedy.clone().unwrap_or_else(|| "see above".into()))),
+    }
+}
+
+pub fn stat(args: &Stat) -> Result<u8> {
+    let options = Options {
+        latencies: !args.sender_only,
+        kernel_stacks: !args.no_stacks,
+        pairs: false,
+        ..Options::default()
+    };
+    let what = match args.window.command.first() {
+        Some(_) => format!("while '{}' ran", words(&args.window)),
+        None => "on this machine".to_string(),
+    };
+    windows("stat", options, &args.window, |window| views::stat::render(window, &what, args.window.top))
+}
+
+pub fn matrix(args: &Stat) -> Result<u8> {
+    let options = Options { histograms: false, kernel_stacks: false, ..Options::default() };
+    windows("matrix", options, &args.window, |window| views::matrix::render(window, args.window.top))
+}
+
+pub fn hist(args: &Hist) -> Result<u8> {
+    let by = match args.by {
+        By::All => HistBy::All,
+        By::Cause => HistBy::Cause,
+        By::Targets => HistBy::Targets,
+    };
+    let options = Options { pairs: false, senders: false, ..Options::default() };
+    windows("hist", options, &args.window, |window| views::hist::render(window, by))
+}
+
+pub fn stacks(args: &Stacks) -> Result<u8> {
+    let options = Options { pairs: false, user_stacks: args.user_stacks, ..Options::default() };
+    windows("stacks", options, &args.window, |window| match args.folded {
+        true => views::stacks::folded(window),
+        false => views::stacks::render(window, args.window.top),
+    })
+}
+
+pub fn trace(args: &Trace) -> Result<u8> {
+    let window = &args.window;
+    let causes = causes(&window.filters)?;
+    let options = Options {
+        pairs: false,
+        user_stacks: args.user_stacks,
+        events: Some(EventOptions::default()),
+        filter: filter(&window.filters)?,
+        ..Options::default()
+    };
+    let mut session = Session::start(options, window)?;
+    if !window.json {
+        print_line(&views::trace::head());
+    }
+    let mut show = |shootdown: &Shootdown, names: &Names| {
+        if !causes.is_empty() && !causes.iter().any(|cause| is_same(cause, &shootdown.cause)) {
+            return;
+        }
+        print_line(&match window.json {
+            true => views::json::event(shootdown, names),
+            false => views::trace::line(shootdown),
+        });
+    };
+    session.wait(window.duration.or(window.interval), &mut show)?;
+    let all = session.window(&causes)?;
+    if window.json {
+        print_line(&views::json::window("trace", &all));
+    } else if args.summary {
+        print_line(views::stacks::render(&all, window.top).trim_end());
+    } else {
+        print_line(views::honesty::block(&all.coverage).trim_end());
+    }
+    session.finish()
+}
+
+/// One report, or one for each interval.
+fn windows(
+    verb: &str,
+    options: Options,
+    window: &Window,
+    render: impl Fn(&Snapshot) -> String,
+) -> Result<u8> {
+    let causes = causes(&window.filters)?;
+    let mut session = Session::start(Options { filter: filter(&window.filters)?, ..options }, window)?;
+    let mut left = window.count.unwrap_or(u64::MAX);
+    loop {
+        let is_over = session.wait(window.interval, &mut |_, _| ())?;
+        let report = session.window(&causes)?;
+        print_line(&match window.json {
+            true => views::json::window(verb, &report),
+            false => render(&report).trim_end().to_string(),
+        });
+        left = left.saturating_sub(1);
+        if is_over || window.interval.is_none() || left == 0 || ceasefire_base::exec::check_output().is_err()
+        {
+            return session.finish();
+        }
+        session.next()?;
+    }
+}
+
+struct Session {
+    observer: Observer,
+    since: Snapshot,
+    latest: Snapshot,
+    command: Option<Child>,
+    status: Option<u8>,
+    end: Option<Instant>,
+}
+
+impl Session {
+    fn start(options: Options, window: &Window) -> Result<Session> {
+        cancel::install()?;
+        let mut observer = Observer::start(options)?;
+        let since = observer.snapshot()?;
+        let command = spawn(window)?;
+        let end = window.duration.map(|duration| Instant::now() + duration);
+        Ok(Session { observer, latest: since.clone(), since, command, status: None, end })
+    }
+
+    /// Until the interval, the command, the time, or the user's patience is over; true if it was not the interval.
+    fn wait(&mut self, interval: Option<Duration>, take: &mut dyn FnMut(&Shootdown, &Names)) -> Result<bool> {
+        let until = interval.map(|interval| Instant::now() + interval);
+        let mut events = Vec::new();
+        loop {
+            let now = Instant::now();
+            let ends = [until, self.end].into_iter().flatten().min();
+            let left = ends.map_or(STEP, |end| end.saturating_duration_since(now));
+            self.observer.poll(left.min(STEP), |shootdown| events.push(shootdown))?;
+            for shootdown in events.drain(..) {
+                take(&shootdown, self.observer.stacks());
+            }
+            if self.command_ended()?
+                || cancel::requested()
+                || self.end.is_some_and(|end| Instant::now() >= end)
+            {
+                self.observer.poll(Duration::ZERO, |shootdown| events.push(shootdown))?;
+                for shootdown in events.drain(..) {
+                    take(&shootdown, self.observer.stacks());
+                }
+                return Ok(true);
+            }
+            if until.is_some_and(|until| Instant::now() >= until)
+                || ceasefire_base::exec::check_output().is_err()
+            {
+                return Ok(false);
+            }
+        }
+    }
+
+    fn window(&mut self, causes: &[Cause]) -> Result<Snapshot> {
+        self.latest = self.observer.snapshot()?;
+        let mut window = self.latest.since(&self.since);
+        if !causes.is_empty() {
+            window.retain_cause(|cause| causes.iter().any(|wanted| is_same(wanted, cause)));
+        }
+        Ok(window)
+    }
+
+    fn next(&mut self) -> Result<()> {
+        self.since = self.latest.clone();
+        Ok(())
+    }
+
+    fn command_ended(&mut self) -> Result<bool> {
+        let Some(command) = &mut self.command else { return Ok(false) };
+        let status = command
+            .try_wait()
+            .map_err(|error| Error::failed(format!("cannot wait for the command: {error}")))?;
+        let Some(status) = status else { return Ok(false) };
+        self.command = None;
+        let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+        self.status = Some(u8::try_from(code).unwrap_or(1));
+        Ok(true)
+    }
+
+    /// A command that still runs is stopped, as the terminal would have.
+    fn finish(mut self) -> Result<u8> {
+        if let Some(command) = &mut self.command {
+            // SAFETY: kill() takes numbers; the child has not been waited for, so its id is its own.
+            unsafe { libc::kill(command.id() as i32, libc::SIGTERM) };
+            let status = command
+                .wait()
+                .map_err(|error| Error::failed(format!("cannot wait for the command: {error}")))?;
+            return Ok(u8::try_from(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))
+                .unwrap_or(1));
+        }
+        Ok(self.status.unwrap_or(0))
+    }
+}
+
+fn spawn(window: &Window) -> Result<Option<Child>> {
+    let Some((program, args)) = window.command.split_first() else { return Ok(None) };
+    let child = Command::new(program).args(args).spawn().map_err(|error| {
+        Error::usage(format!("cannot run {}: {error}", program.to_string_lossy()))
+            .remedy("check the command after --")
+    })?;
+    Ok(Some(child))
+}
+
+fn words(window: &Window) -> String {
+    let words: Vec<_> = window.command.iter().map(|word| word.to_string_lossy()).collect();
+    words.join(" ")
+}
+
+fn is_same(wanted: &Cause, cause: &Cause) -> bool {
+    wanted.name() == cause.name()
+}
+
+fn causes(filters: &Filters) -> Result<Vec<Cause>> {
+    let named = |name: &String| {
+        Cause::named(name).ok_or_else(|| {
+            let names: Vec<&str> = CAUSES.iter().map(|(name, _)| *name).collect();
+            Error::usage(format!("there is no cause named '{name}'"))
+                .remedy(format!("choose from {}", names.join(", ")))
+        })
+    };
+    filters.cause.iter().map(named).collect()
+}
+
+fn filter(filters: &Filters) -> Result<Filter> {
+    for (what, id) in [("process", filters.pid), ("thread", filters.tid)] {
+        let Some(id) = id else { continue };
+        if !std::path::Path::new(&format!("/proc/{id}")).exists() {
+            return Err(Error::usage(format!("there is no {what} {id}"))
+                .remedy("`ps -eT` lists processes and threads"));
+        }
+    }
+    let cgroup = match &filters.cgroup {
+        None => None,
+        Some(path) => Some(
+            std::fs::metadata(path)
+                .map_err(|error| {
+                    Error::usage(format!("cannot look at the cgroup {}: {error}", path.display()))
+                        .remedy("name its directory below /sys/fs/cgroup")
+                })?
+                .ino(),
+        ),
+    };
+    Ok(Filter {
+        tgid: filters.pid,
+        tid: filters.tid,
+        cpu: filters.cpu,
+        cgroup,
+        comm: filters.comm.clone(),
+        wait_ns_min: filters.min_us.unwrap_or(0).saturating_mul(1000),
+    })
+}

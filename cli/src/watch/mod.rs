@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The observer's verbs. Those that look at this machine are in `live`, which needs the feature `watch`.
+
+pub mod args;
+#[cfg(feature = "watch")]
+mod live;
+#[cfg(feature = "watch")]
+mod selftest;
+
+use args::{Verb, Watch};
+use ceasefire_base::Result;
+
+/// The exit code: a command's own where one was run.
+pub fn run(watch: Watch) -> Result<u8> {
+    if let Verb::Storm(storm) = watch.verb {
+        return ceasefire_watch_storms::make(&storm.name, storm.rounds).map(|()| 0);
+    }
+    ceasefire_watch::available()?;
+    #[cfg(feature = "watch")]
+    return match watch.verb {
+        Verb::Check { json } => live::check(json),
+        Verb::Stat(args) => live::stat(&args),
+        Verb::Trace(args) => live::trace(&args),
+        Verb::Hist(args) => live::hist(&args),
+        Verb::Stacks(args) => live::stacks(&args),
+        Verb::Matrix(args) => live::matrix(&args),
+        Verb::Selftest(args) => selftest::run(&args),
+        Verb::Storm(_) => Ok(0),
+    };
+    #[cfg(not(feature = "watch"))]
+    Ok(0)
+}

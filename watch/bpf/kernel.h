@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The few kernel types the probes read, by hand: CO-RE moves each field to where the running kernel has it.
+ * Without BTF (NO_BTF) nothing of the kernel's is read; ranges then come from the tracepoint's page count alone.
+ */
+#pragma once
+
+#ifndef NO_BTF
+#define RELOCATED __attribute__((preserve_access_index))
+
+typedef struct {
+	int counter;
+} atomic_t;
+
+struct mm_struct {
+	atomic_t tlb_flush_pending;
+} RELOCATED;
+
+struct task_struct {
+	unsigned int flags;
+	struct mm_struct *mm;
+} RELOCATED;
+
+struct flush_tlb_info {
+	struct mm_struct *mm;
+	unsigned long start;
+	unsigned long end;
+	unsigned char stride_shift;
+	_Bool freed_tables;
+} RELOCATED;
+
+struct __call_single_data {
+	void *info;
+} RELOCATED;
+
+/* x86 and others differ: only ever reached through bpf_task_pt_regs(). */
+struct pt_regs {
+	unsigned long si, dx, orig_ax;
+} RELOCATED;
+#else
+/* Only the pointer is passed on. */
+struct task_struct;
+struct pt_regs;
+#endif

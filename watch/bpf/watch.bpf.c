@@ -1,0 +1,432 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The probes. On the initiator's CPU, in order and with preemption off:
+ *   tlb_flush, reason 4      a shootdown is announced (kernel ranges are not)
+ *   csd_queue_cpu            once for each target, in ascending order
+ *   csd_function_entry       with no csd: the initiator's local run, while the targets are being interrupted
+ * and on each target's, in its interrupt: csd_function_entry and _exit with the csd that was queued. The initiator
+ * waits for every _exit, so its slot does not change under them.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+#include "watch.h"
+#include "kernel.h"
+#include "state.bpf.h"
+#include "sum.bpf.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+#define REMOTE_SEND 4		/* enum tlb_flush_reason */
+#define KERNEL_THREAD 0x00200000	/* PF_KTHREAD */
+#define PAGE_SHIFT 12
+#define FLUSH_ALL (~0ull)
+#define RANGE_FUNCTION 0	/* settings.kernel_functions[]: the one with a range */
+
+struct arguments {
+	u64 values[4];
+};
+
+static __always_inline u32 class_of(u64 function)
+{
+	if (settings.user_function && function == settings.user_function)
+		return CLASS_USER;
+	for (int i = 0; i < FUNCTIONS_MAX; i++)
+		if (settings.kernel_functions[i] && function == settings.kernel_functions[i])
+			return CLASS_KERNEL;
+	return CLASSES;
+}
+
+static __always_inline struct slot *slot_at(u32 cpu, u32 sequence, u32 *index)
+{
+	*index = cpu * SLOTS + (sequence & (SLOTS - 1));
+	return bpf_map_lookup_elem(&slots, index);
+}
+
+/* What the flush asks for. */
+static __always_inline void range_read(struct slot *slot, u64 function, void *csd, bool *is_current)
+{
+	*is_current = slot->site.class_ != CLASS_USER;
+	slot->address = 0;
+	slot->pages = FLUSH_ALL;
+	slot->stride_shift = PAGE_SHIFT;
+	slot->site.kind = KIND_UNKNOWN;
+#ifndef NO_BTF
+	struct flush_tlb_info *info = NULL;
+	struct mm_struct *mm = NULL, *own = NULL;
+	struct task_struct *task = (void *)bpf_get_current_task();
+	u64 start = 0, end = FLUSH_ALL;
+
+	if (slot->site.class_ == CLASS_KERNEL && function != settings.kernel_functions[RANGE_FUNCTION]) {
+		slot->site.kind = KIND_WHOLE;
+		return;
+	}
+	bpf_probe_read_kernel(&info, sizeof(info), &((struct __call_single_data *)csd)->info);
+	if (!info || bpf_probe_read_kernel(&end, sizeof(end), &info->end))
+		return;
+	bpf_probe_read_kernel(&start, sizeof(start), &info->start);
+	if (slot->site.class_ == CLASS_KERNEL) {
+		slot->site.kind = KIND_RANGED;
+		slot->address = start;
+		slot->pages = (end - start) >> PAGE_SHIFT;
+		return;
+	}
+	bpf_probe_read_kernel(&mm, sizeof(mm), &info->mm);
+	bpf_probe_read_kernel(&own, sizeof(own), &task->mm);
+	*is_current = mm && mm == own;
+	bpf_probe_read_kernel(&slot->site.freed_tables, sizeof(u8), &info->freed_tables);
+	if (end != FLUSH_ALL) {
+		u8 stride_shift = PAGE_SHIFT;
+
+		bpf_probe_read_kernel(&stride_shift, sizeof(stride_shift), &info->stride_shift);
+		slot->stride_shift = stride_shift;
+		slot->site.kind = KIND_RANGED;
+		slot->address = start;
+		slot->pages = (end - start) >> PAGE_SHIFT;
+	} else if (!mm) {
+		slot->site.kind = KIND_BATCHED;
+	} else {
+		int pending = 0;
+
+		bpf_probe_read_kernel(&pending, sizeof(pending), &mm->tlb_flush_pending.counter);
+		slot->site.kind = pending > 1 ? KIND_NESTED : KIND_WHOLE;
+	}
+#endif
+}
+
+/* Which call the initiator is in: madvise's advices share their frames. */
+static __always_inline void syscall_read(struct slot *slot)
+{
+	slot->site.syscall = NO_SYSCALL;
+	slot->site.argument = 0;
+#ifndef NO_BTF
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct pt_regs *regs;
+	u64 number = 0, argument = 0;
+
+	if (task->flags & KERNEL_THREAD)
+		return;
+	regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	if (!regs)
+		return;
+	bpf_probe_read_kernel(&number, sizeof(number), &regs->orig_ax);
+	if (number >= NO_SYSCALL)
+		return;
+	slot->site.syscall = number;
+	if (number == 28) {	/* madvise */
+		bpf_probe_read_kernel(&argument, sizeof(argument), &regs->dx);
+		slot->site.argument = argument;
+	}
+#endif
+}
+
+/* Who sends, and from where. */
+static __always_inline void sender_read(struct slot *slot, void *context)
+{
+	bpf_get_current_comm(slot->comm, sizeof(slot->comm));
+	slot->cgroup = bpf_get_current_cgroup_id();
+	if (settings.want_kernel_stacks) {
+		slot->site.kernel_stack = bpf_get_stackid(context, &kernel_stacks, 0);
+		syscall_read(slot);
+		if (slot->site.kernel_stack < 0) {
+			slot->site.kernel_stack = NO_STACK;
+			lose(LOST_STACK);
+		}
+	}
+	if (settings.want_user_stacks) {
+		slot->user_stack = bpf_get_stackid(context, &user_stacks, BPF_F_USER_STACK);
+		/* Kernel threads have none: no loss. */
+		if (slot->user_stack < 0)
+			slot->user_stack = NO_STACK;
+	}
+}
+
+static __always_inline bool is_filtered(const struct slot *slot)
+{
+	if ((settings.only_tgid && slot->tgid != settings.only_tgid) ||
+	    (settings.only_tid && slot->tid != settings.only_tid) ||
+	    (settings.only_cpu >= 0 && slot->cpu != settings.only_cpu))
+		return true;
+	if (settings.only_cgroup && bpf_get_current_cgroup_id() != settings.only_cgroup)
+		return true;
+	if (settings.only_comm[0]) {
+		u64 comm[COMM_BYTES / 8] = {};
+
+		bpf_get_current_comm(comm, sizeof(comm));
+		return comm[0] != settings.only_comm[0] || comm[1] != settings.only_comm[1];
+	}
+	return false;
+}
+
+/* Takes the initiator's next slot; what it held is added up first if nobody has. */
+static __always_inline struct slot *slot_begin(struct turn *turn, u32 cpu, u32 class_, u32 *index)
+{
+	u64 ids = bpf_get_current_pid_tgid();
+	struct slot *slot = slot_at(cpu, turn->sequence + 1, index);
+	u32 state;
+
+	if (!slot)
+		return NULL;
+	state = __sync_val_compare_and_swap(&slot->state, OPEN, FREE);
+	if (state == SWEEPING) {
+		lose(LOST_SLOT);
+		return NULL;
+	}
+	if (state == OPEN)
+		shootdown_add(*index);
+	turn->sequence++;
+	slot->targets = 0;
+	slot->answered = 0;
+	slot->last_target = 0;
+	slot->highest_target = 0;
+	slot->is_closed = 0;
+	slot->end_ns = 0;
+	slot->cpu = cpu;
+	slot->tgid = ids >> 32;
+	slot->tid = (u32)ids;
+	slot->user_stack = NO_STACK;
+	slot->pad = 0;
+	slot->site.kernel_stack = NO_STACK;
+	slot->site.syscall = NO_SYSCALL;
+	slot->site.argument = 0;
+	slot->site.class_ = class_;
+	slot->site.freed_tables = 0;
+	slot->site.pad = 0;
+	slot->filtered = class_ == CLASS_OWN || is_filtered(slot);
+	slot->state = OPEN;
+	return slot;
+}
+
+SEC("raw_tp/tlb_flush")
+int announced(struct arguments *arguments)
+{
+	struct total *total;
+	struct turn *turn;
+	u32 cpu, class_ = CLASS_USER;
+
+	if ((u32)arguments->values[0] != REMOTE_SEND)
+		return 0;
+	cpu = bpf_get_smp_processor_id();
+	turn = bpf_map_lookup_elem(&turns, &cpu);
+	total = total_of(class_);
+	if (!turn || !total)
+		return 0;
+	total->requests++;
+	turn->is_armed = 1;
+	turn->announced_pages = arguments->values[1];
+	if (!settings.has_csd) {
+		u32 index;
+		struct slot *slot = slot_begin(turn, cpu, class_, &index);
+
+		if (!slot)
+			return 0;
+		total->shootdowns++;
+		slot->start_ns = bpf_ktime_get_ns();
+		slot->pages = turn->announced_pages;
+		slot->stride_shift = PAGE_SHIFT;
+		slot->site.kind = slot->pages == FLUSH_ALL ? KIND_WHOLE : KIND_RANGED;
+		slot->is_closed = 1;
+		if (!slot->filtered)
+			sender_read(slot, arguments);
+		if (__sync_val_compare_and_swap(&slot->state, OPEN, FREE) == OPEN)
+			shootdown_add(index);
+	}
+	return 0;
+}
+
+SEC("raw_tp/csd_queue_cpu")
+int queued(struct arguments *arguments)
+{
+	u32 target = (u32)arguments->values[0];
+	u64 function = arguments->values[2];
+	u64 csd = arguments->values[3];
+	u32 class_ = class_of(function);
+	u32 cpu = bpf_get_smp_processor_id();
+	struct turn *turn;
+	struct slot *slot;
+	struct total *total;
+	u32 index, row;
+	bool is_new;
+	u64 now;
+
+	if (class_ == CLASSES || target >= settings.cpus)
+		return 0;
+	now = bpf_ktime_get_ns();
+	turn = bpf_map_lookup_elem(&turns, &cpu);
+	if (!turn)
+		return 0;
+	slot = slot_at(cpu, turn->sequence, &index);
+	if (!slot)
+		return 0;
+	is_new = turn->is_armed || slot->state != OPEN || slot->is_closed || target < slot->highest_target;
+	turn->is_armed = 0;
+	if (settings.own_tgid && (u32)(bpf_get_current_pid_tgid() >> 32) == settings.own_tgid)
+		class_ = CLASS_OWN;
+	total = total_of(class_);
+	if (!total)
+		return 0;
+	total->queued++;
+	if (is_new) {
+		bool is_current = true;
+
+		total->shootdowns++;
+		slot = slot_begin(turn, cpu, class_, &index);
+		if (!slot)
+			return 0;
+		slot->start_ns = now;
+		if (!slot->filtered) {
+			range_read(slot, function, (void *)csd, &is_current);
+			/* No local run is certain to come where another address space is flushed. */
+			if (!is_current)
+				sender_read(slot, arguments);
+			slot->pad = is_current;
+		}
+	}
+	if (slot->filtered)
+		total->filtered++;
+	if (settings.want_latency) {
+		u32 *initiator = bpf_map_lookup_elem(&initiators, &csd);
+		struct answer *answer;
+
+		/* A csd belongs to one initiator and one target for as long as the machine is up. */
+		if (!initiator || *initiator != cpu)
+			bpf_map_update_elem(&initiators, &csd, &cpu, BPF_ANY);
+		row = index * settings.cpus + target;
+		answer = bpf_map_lookup_elem(&answers, &row);
+		if (answer) {
+			answer->queued_ns = now;
+			answer->is_done = 0;
+			answer->next = slot->last_target;
+			slot->last_target = target + 1;
+		}
+	}
+	slot->highest_target = target + 1;
+	slot->targets++;
+	return 0;
+}
+
+/* The initiator flushes its own TLB while the targets are on their way: time that it would wait anyway. */
+static __always_inline void local_run(struct arguments *arguments, u32 cpu)
+{
+	struct turn *turn = bpf_map_lookup_elem(&turns, &cpu);
+	struct slot *slot;
+	u32 index;
+
+	if (!turn)
+		return;
+	slot = slot_at(cpu, turn->sequence, &index);
+	if (!slot || slot->state != OPEN || slot->is_closed)
+		return;
+	slot->is_closed = 1;
+	if (!slot->filtered && slot->pad) {
+		slot->pad = 0;
+		sender_read(slot, arguments);
+	}
+	slot = slot_at(cpu, turn->sequence - 1, &index);
+	if (slot && __sync_val_compare_and_swap(&slot->state, OPEN, FREE) == OPEN)
+		shootdown_add(index);
+}
+
+SEC("raw_tp/csd_function_entry")
+int entered(struct arguments *arguments)
+{
+	u32 zero = 0;
+	u64 *entry;
+
+	if (class_of(arguments->values[0]) == CLASSES)
+		return 0;
+	if (!arguments->values[1]) {
+		local_run(arguments, bpf_get_smp_processor_id());
+		return 0;
+	}
+	if (settings.want_latency) {
+		entry = bpf_map_lookup_elem(&entries, &zero);
+		if (entry)
+			*entry = bpf_ktime_get_ns();
+	}
+	return 0;
+}
+
+SEC("raw_tp/csd_function_exit")
+int left(struct arguments *arguments)
+{
+	u64 csd = arguments->values[1];
+	u32 class_ = class_of(arguments->values[0]);
+	u32 zero = 0, index, row, cpu;
+	u32 *initiator;
+	struct answer *answer;
+	struct total *total;
+	struct slot *slot;
+	struct turn *turn;
+	u64 *entry, now, ids;
+
+	if (class_ == CLASSES || !csd)
+		return 0;
+	now = bpf_ktime_get_ns();
+	total = total_of(class_);
+	if (total)
+		total->handled++;
+	initiator = bpf_map_lookup_elem(&initiators, &csd);
+	if (!initiator) {
+		lose(LOST_ANSWER);
+		return 0;
+	}
+	turn = bpf_map_lookup_elem(&turns, initiator);
+	entry = bpf_map_lookup_elem(&entries, &zero);
+	if (!turn || !entry)
+		return 0;
+	slot = slot_at(*initiator, turn->sequence, &index);
+	cpu = bpf_get_smp_processor_id();
+	row = index * settings.cpus + cpu;
+	answer = bpf_map_lookup_elem(&answers, &row);
+	if (!slot || !answer || slot->state != OPEN || answer->is_done || !*entry) {
+		lose(LOST_ANSWER);
+		return 0;
+	}
+	if (!slot->filtered) {
+		answer->entry_ns = *entry;
+		answer->exit_ns = now;
+		ids = bpf_get_current_pid_tgid();
+		answer->tid = (u32)ids;
+		answer->tgid = ids >> 32;
+		answer->cgroup = bpf_get_current_cgroup_id();
+		bpf_get_current_comm(answer->comm, sizeof(answer->comm));
+		/* Of two at once either may stand: they are within nanoseconds. */
+		slot->end_ns = now;
+	}
+	*entry = 0;
+	answer->is_done = 1;
+	__sync_fetch_and_add(&slot->answered, 1);
+	return 0;
+}
+
+#define STALE_NS 50000000ull
+
+static long sweep_one(u64 round, u64 *now)
+{
+	u32 index = (u32)round;
+	struct slot *slot = bpf_map_lookup_elem(&slots, &index);
+
+	if (!slot)
+		return 1;
+	if (slot->state != OPEN || (settings.want_latency && slot->answered < slot->targets))
+		return 0;
+	if (!slot->is_closed && *now - slot->start_ns < STALE_NS)
+		return 0;
+	if (__sync_val_compare_and_swap(&slot->state, OPEN, SWEEPING) != OPEN)
+		return 0;
+	shootdown_add(index);
+	slot->state = FREE;
+	return 0;
+}
+
+/* Run by the observer before it reads: finished shootdowns that no later one of their CPU has added up. */
+SEC("syscall")
+int sweep(void *context)
+{
+	u64 now = bpf_ktime_get_ns();
+
+	bpf_loop(settings.cpus * SLOTS, sweep_one, &now, 0);
+	return 0;
+}

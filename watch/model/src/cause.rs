@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Why a shootdown was sent, from the names of the initiator's kernel frames. What is not known is not guessed: the
+//! first frame that is no mere machinery is shown instead.
+
+use crate::{Class, Kind};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+macro_rules! causes {
+    ($($variant:ident $name:literal $about:literal,)*) => {
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(into = "String", from = "String")]
+        pub enum Cause {
+            $(#[doc = $about] $variant,)*
+            /// The frame that would have to tell.
+            Unknown(String),
+            /// No stack was taken, or it was lost.
+            NoStack,
+        }
+
+        /// Name and meaning of every cause there is.
+        pub const CAUSES: &[(&str, &str)] = &[$(($name, $about),)*];
+
+        impl Cause {
+            pub fn name(&self) -> &str {
+                match self {
+                    $(Cause::$variant => $name,)*
+                    Cause::Unknown(_) => "unknown",
+                    Cause::NoStack => "no-stack",
+                }
+            }
+
+            pub fn about(&self) -> &'static str {
+                match self {
+                    $(Cause::$variant => $about,)*
+                    Cause::Unknown(_) => "not one of the causes we know; its frame is shown",
+                    Cause::NoStack => "no stack was taken",
+                }
+            }
+        }
+
+        impl From<String> for Cause {
+            fn from(text: String) -> Cause {
+                match text.as_str() {
+                    $($name => Cause::$variant,)*
+                    "no-stack" => Cause::NoStack,
+                    other => Cause::Unknown(other.strip_prefix("unknown:").unwrap_or(other).to_string()),
+                }
+            }
+        }
+    };
+}
+
+causes! {
+    MadviseDontneed "madvise-dontneed" "madvise(MADV_DONTNEED): pages given back",
+    MadviseFree "madvise-free" "madvise(MADV_FREE): pages given back lazily",
+    MadvisePageout "madvise-pageout" "madvise(MADV_PAGEOUT): pages reclaimed on request",
+    MadviseCold "madvise-cold" "madvise(MADV_COLD): pages aged on request",
+    Madvise "madvise" "madvise with another advice",
+    Munmap "munmap" "munmap: a mapping removed",
+    Mmap "mmap" "mmap over an older mapping",
+    Brk "brk" "brk: the heap shrank",
+    Mprotect "mprotect" "mprotect: permissions taken away",
+    Mremap "mremap" "mremap: a mapping moved or shrunk",
+    Cow "cow" "copy on write: a shared page replaced by a copy",
+    Msync "msync" "msync or fsync: pages made clean",
+    WriteBack "write-back" "write-back in the background: pages made clean",
+    Truncate "truncate" "a mapped file truncated or punched",
+    Reclaim "reclaim" "memory reclaimed under pressure",
+    Compaction "compaction" "pages moved to make room for larger ones",
+    Migration "migration" "pages moved to another node on request",
+    NumaScan "numa-balancing" "NUMA balancing: pages made to fault",
+    NumaMigrate "numa-migrate" "NUMA balancing: a page moved to its user",
+    ThpSplit "thp-split" "a huge page split",
+    ThpCollapse "thp-collapse" "pages collapsed into a huge one",
+    Ksm "ksm" "same-page merging",
+    Userfaultfd "userfaultfd" "userfaultfd: pages write-protected or moved",
+    SoftDirty "soft-dirty" "soft-dirty bits cleared (clear_refs)",
+    Damon "damon" "DAMON: schemes on monitored pages",
+    Fork "fork" "fork: pages made copy-on-write",
+    Exit "exit" "an address space torn down",
+    OomReaper "oom-reaper" "memory of a killed process taken",
+    Vmalloc "vmalloc" "kernel mappings purged (vmalloc, vmap)",
+    SetMemory "set-memory" "attributes of kernel pages changed",
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cause::Unknown(frame) => write!(f, "unknown:{frame}"),
+            known => f.write_str(known.name()),
+        }
+    }
+}
+
+impl From<Cause> for String {
+    fn from(cause: Cause) -> String {
+        cause.to_string()
+    }
+}
+
+/// Any of these frames means that cause; the first rule that matches decides. A trailing `*` matches the rest.
+/// Inner mechanisms come before the calls that may lead to them: a munmap that splits a huge page is `thp-split`.
+const USER: &[(&[&str], Cause)] = &[
+    (&["task_numa_work", "change_prot_numa"], Cause::NumaScan),
+    (&["do_numa_page", "do_huge_pmd_numa_page", "migrate_misplaced_*"], Cause::NumaMigrate),
+    (&["write_protect_page", "replace_page", "try_to_merge_*", "ksm_do_scan", "break_ksm*"], Cause::Ksm),
+    (
+        &["collapse_huge_page", "collapse_file", "collapse_pte_mapped_thp", "madvise_collapse"],
+        Cause::ThpCollapse,
+    ),
+    (
+        &["__split_huge_pmd*", "split_huge_pmd*", "split_huge_page*", "__split_huge_page*", "__folio_split"],
+        Cause::ThpSplit,
+    ),
+    (&["damon_*", "kdamond_fn"], Cause::Damon),
+    (&["compact_zone", "compact_node", "alloc_contig_range*"], Cause::Compaction),
+    (&["reclaim_pages", "madvise_pageout*"], Cause::MadvisePageout),
+    (
+        &[
+            "do_move_pages*",
+            "do_pages_move",
+            "kernel_move_pages",
+            "kernel_mbind",
+            "do_mbind",
+            "do_migrate_pages",
+            "kernel_migrate_pages",
+        ],
+        Cause::Migration,
+    ),
+    (
+        &["shrink_folio_list", "shrink_lruvec", "shrink_node*", "balance_pgdat", "try_to_free_pages"],
+        Cause::Reclaim,
+    ),
+    (&["migrate_pages*", "migrate_folio*", "try_to_migrate*"], Cause::Migration),
+    (&["__oom_reap_task_mm", "oom_reaper"], Cause::OomReaper),
+    (&["clear_refs_write"], Cause::SoftDirty),
+    (
+        &[
+            "mwriteprotect_range",
+            "uffd_wp_range",
+            "userfaultfd_*",
+            "move_pages_pte",
+            "pagemap_scan*",
+            "do_pagemap_scan",
+        ],
+        Cause::Userfaultfd,
+    ),
+    (
+        &[
+            "__do_sys_msync",
+            "__x64_sys_msync",
+            "vfs_fsync*",
+            "do_fsync",
+            "__x64_sys_fsync",
+            "__x64_sys_fdatasync",
+        ],
+        Cause::Msync,
+    ),
+    (&["page_vma_mkclean_one", "page_mkclean_one", "folio_mkclean", "wb_workfn"], Cause::WriteBack),
+    (&["unmap_mapping_*", "truncate_pagecache*", "zap_vma_ptes"], Cause::Truncate),
+    (&["dup_mmap", "copy_page_range"], Cause::Fork),
+    (&["exit_mmap", "exec_mmap"], Cause::Exit),
+    (&["__do_sys_mremap", "__x64_sys_mremap", "do_mremap", "move_page_tables"], Cause::Mremap),
+    (&["do_mprotect_pkey", "mprotect_fixup"], Cause::Mprotect),
+    (&["__do_sys_brk", "__x64_sys_brk", "do_brk_munmap"], Cause::Brk),
+    (&["mmap_region", "__mmap_region", "do_mmap"], Cause::Mmap),
+    (&["__vm_munmap", "__x64_sys_munmap", "do_vmi_munmap", "vms_clear_ptes"], Cause::Munmap),
+    (&["do_madvise", "madvise_*", "__x64_sys_madvise", "__x64_sys_process_madvise"], Cause::Madvise),
+    (
+        &["do_wp_page", "wp_page_copy", "do_cow_fault", "do_huge_pmd_wp_page", "hugetlb_wp", "hugetlb_cow"],
+        Cause::Cow,
+    ),
+];
+
+const KERNEL: &[(&[&str], Cause)] = &[
+    (
+        &[
+            "change_page_attr_*",
+            "__change_page_attr*",
+            "cpa_flush",
+            "set_memory_*",
+            "set_direct_map_*",
+            "set_pages_*",
+            "secretmem_*",
+            "__set_memory_*",
+        ],
+        Cause::SetMemory,
+    ),
+    (
+        &[
+            "__purge_vmap_area_lazy",
+            "purge_vmap_node",
+            "_vm_unmap_aliases",
+            "drain_vmap_area_work",
+            "vunmap*",
+            "vfree*",
+            "vm_unmap_ram",
+            "remove_vm_area",
+            "reclaim_and_purge_vmap_areas",
+        ],
+        Cause::Vmalloc,
+    ),
+];
+
+/// Frames that carry out flushes for everybody.
+const MACHINERY: &[&str] = &[
+    "bpf_*",
+    "__bpf_*",
+    "__traceiter_*",
+    "trace_*",
+    "perf_*",
+    "smp_call_function*",
+    "on_each_cpu*",
+    "csd_*",
+    "flush_tlb*",
+    "native_flush_tlb*",
+    "__flush_tlb*",
+    "tlb_finish_mmu",
+    "tlb_flush_mmu*",
+    "arch_tlbbatch_flush",
+    "try_to_unmap_flush*",
+    "ptep_clear_flush*",
+    "pmdp_huge_clear_flush*",
+    "kernel_tlb_flush*",
+    "zap_*",
+    "unmap_page_range",
+    "unmap_vmas",
+];
+
+const MADVISE: u16 = 28;
+
+fn matches(pattern: &str, frame: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(stem) => frame.starts_with(stem),
+        None => frame == pattern,
+    }
+}
+
+impl Cause {
+    /// `frames` innermost first; `syscall` and `argument` as the probes read them.
+    pub fn classify(class: Class, frames: &[String], syscall: Option<u16>, argument: u8) -> Cause {
+        if frames.is_empty() {
+            return Cause::NoStack;
+        }
+        let rules = if class == Class::KernelRange { KERNEL } else { USER };
+        let known = rules.iter().find(|(patterns, _)| {
+            frames.iter().any(|frame| patterns.iter().any(|pattern| matches(pattern, frame)))
+        });
+        match known {
+            Some((_, Cause::Madvise)) if syscall == Some(MADVISE) => match argument {
+                4 => Cause::MadviseDontneed,
+                8 => Cause::MadviseFree,
+                20 => Cause::MadviseCold,
+                21 => Cause::MadvisePageout,
+                _ => Cause::Madvise,
+            },
+            Some((_, cause)) => cause.clone(),
+            None => Cause::Unknown(telling(frames).to_string()),
+        }
+    }
+
+    /// A name as a user types it.
+    pub fn named(text: &str) -> Option<Cause> {
+        let is_known = CAUSES.iter().any(|(name, _)| *name == text);
+        match text {
+            "unknown" => Some(Cause::Unknown(String::new())),
+            _ => is_known.then(|| Cause::from(text.to_string())),
+        }
+    }
+}
+
+/// The innermost frame that is no machinery.
+fn telling(frames: &[String]) -> &str {
+    let is_telling = |frame: &&String| !MACHINERY.iter().any(|pattern| matches(pattern, frame));
+    frames.iter().find(is_telling).or(frames.last()).map_or("", String::as_str)
+}
+
+/// Why everything was flushed instead of some pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WhyFull {
+    /// Another thread was unmapping the same address space at that moment.
+    Nested,
+    /// Pages were batched; their addresses are not kept.
+    Batched,
+    /// More pages than the kernel flushes one by one (33).
+    OverCeiling,
+    /// The whole address space was meant.
+    WholeSpace,
+    /// All kernel addresses.
+    AllKernel,
+}
+
+impl WhyFull {
+    pub fn name(self) -> &'static str {
+        match self {
+            WhyFull::Nested => "nested",
+            WhyFull::Batched => "batched",
+            WhyFull::OverCeiling => "over-ceiling",
+            WhyFull::WholeSpace => "whole-space",
+            WhyFull::AllKernel => "all-kernel",
+        }
+    }
+
+    pub fn of(class: Class, kind: Kind, cause: &Cause) -> Option<WhyFull> {
+        match (class, kind, cause) {
+            (_, Kind::Ranged | Kind::Unknown, _) => None,
+            (Class::KernelRange, _, _) => Some(WhyFull::AllKernel),
+            (_, Kind::Nested, _) => Some(WhyFull::Nested),
+            (_, Kind::Batched, _) => Some(WhyFull::Batched),
+            (_, Kind::Whole, Cause::Fork | Cause::Exit | Cause::SoftDirty) => Some(WhyFull::WholeSpace),
+            (_, Kind::Whole, _) => Some(WhyFull::OverCeiling),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cause(frames: &str, syscall: Option<u16>, argument: u8) -> Cause {
+        let frames: Vec<String> = frames.split_whitespace().map(str::to_string).collect();
+        Cause::classify(Class::User, &frames, syscall, argument)
+    }
+
+    #[test]
+    fn flush_side_frames_decide() {
+        let entry = "do_syscall_64 entry_SYSCALL_64_after_hwframe";
+        for (frames, expected) in [
+            ("flush_tlb_mm_range tlb_finish_mmu vms_clear_ptes vms_complete_munmap_vmas do_vmi_align_munmap do_vmi_munmap __vm_munmap __x64_sys_munmap", Cause::Munmap),
+            ("flush_tlb_mm_range tlb_finish_mmu vms_clear_ptes do_vmi_align_munmap __do_sys_brk", Cause::Brk),
+            ("flush_tlb_mm_range tlb_finish_mmu do_mprotect_pkey __x64_sys_mprotect", Cause::Mprotect),
+            ("flush_tlb_mm_range ptep_clear_flush wp_page_copy do_wp_page __handle_mm_fault", Cause::Cow),
+            ("arch_tlbbatch_flush try_to_unmap_flush shrink_folio_list reclaim_folio_list reclaim_pages", Cause::MadvisePageout),
+            ("arch_tlbbatch_flush try_to_unmap_flush shrink_folio_list evict_folios shrink_one", Cause::Reclaim),
+            ("flush_tlb_mm_range tlb_finish_mmu zap_page_range_single unmap_mapping_range truncate_pagecache", Cause::Truncate),
+        ] {
+            assert_eq!(cause(&format!("{frames} {entry}"), None, 0), expected, "{frames}");
+        }
+    }
+
+    #[test]
+    fn advices_are_told_apart_by_the_call_and_only_then() {
+        let frames = "flush_tlb_mm_range tlb_finish_mmu do_madvise __x64_sys_madvise";
+        assert_eq!(cause(frames, Some(28), 4), Cause::MadviseDontneed);
+        assert_eq!(cause(frames, Some(28), 8), Cause::MadviseFree);
+        assert_eq!(cause(frames, Some(28), 99), Cause::Madvise);
+        assert_eq!(cause(frames, None, 0), Cause::Madvise);
+        assert_eq!(
+            cause("flush_tlb_mm_range something_new", Some(28), 4),
+            Cause::Unknown("something_new".into())
+        );
+    }
+
+    #[test]
+    fn the_unknown_shows_its_frame_and_survives_a_file() {
+        let unknown = cause(
+            "bpf_trace_run2 __traceiter_csd_function_entry flush_tlb_mm_range brand_new_thing",
+            None,
+            0,
+        );
+        assert_eq!(unknown.to_string(), "unknown:brand_new_thing");
+        assert_eq!(Cause::from(unknown.to_string()), unknown);
+        for (name, _) in CAUSES {
+            assert_eq!(Cause::from(name.to_string()).name(), *name);
+        }
+        assert_eq!(cause("", None, 0), Cause::NoStack);
+    }
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the figures are worth: seen against the kernel's own counters, what was lost, what watching cost.
+
+use crate::Class;
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ClassCoverage {
+    pub class: Class,
+    /// Flush requests, including those that found every CPU lazy; null where the kernel announces none.
+    pub requests: Option<u64>,
+    pub shootdowns: u64,
+    /// Targets seen when they were queued.
+    pub queued: u64,
+    /// Targets seen when they answered; null without the receiving side.
+    pub handled: Option<u64>,
+    /// Targets that the filters left out of every table.
+    pub filtered: u64,
+    /// What the kernel counted; null where it keeps no such counter.
+    pub kernel: Option<u64>,
+    /// Which counter that is, or which is missing.
+    pub source: String,
+}
+
+impl ClassCoverage {
+    /// Seen / counted by the kernel.
+    pub fn share(&self) -> Option<f64> {
+        match self.kernel {
+            Some(0) | None => None,
+            Some(all) => Some(self.queued as f64 / all as f64),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Lost {
+    /// Shootdowns counted but not described: their slot was being read.
+    pub slots: u64,
+    /// Events that the ring buffer had no room for.
+    pub events: u64,
+    /// Shootdowns without their stack.
+    pub stacks: u64,
+    /// Shootdowns or interruptions that no table had room for.
+    pub rows: u64,
+    /// Targets whose shootdown had begun before we watched.
+    pub answers: u64,
+}
+
+impl Lost {
+    pub fn since(&self, earlier: &Lost) -> Lost {
+        Lost {
+            slots: self.slots.saturating_sub(earlier.slots),
+            events: self.events.saturating_sub(earlier.events),
+            stacks: self.stacks.saturating_sub(earlier.stacks),
+            rows: self.rows.saturating_sub(earlier.rows),
+            answers: self.answers.saturating_sub(earlier.answers),
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProgramCost {
+    pub name: String,
+    /// Those that were timed.
+    pub runs: u64,
+    pub run_ns: u64,
+}
+
+/// The kernel times programs only while it is asked to, which itself costs: we ask for part of the time.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Overhead {
+    pub programs: Vec<ProgramCost>,
+    /// How long the kernel timed them; the figures are for that long.
+    pub timed_ns: u64,
+    /// CPU time of the observer's own process.
+    pub own_cpu_ns: u64,
+    /// Memory of the observer's own process at its most.
+    pub own_rss_kib_max: u64,
+}
+
+impl Overhead {
+    fn since(&self, earlier: &Overhead) -> Overhead {
+        let before = |name: &str| earlier.programs.iter().find(|program| program.name == name);
+        let programs = self.programs.iter().map(|program| ProgramCost {
+            name: program.name.clone(),
+            runs: program.runs.saturating_sub(before(&program.name).map_or(0, |p| p.runs)),
+            run_ns: program.run_ns.saturating_sub(before(&program.name).map_or(0, |p| p.run_ns)),
+        });
+        Overhead {
+            programs: programs.collect(),
+            timed_ns: self.timed_ns.saturating_sub(earlier.timed_ns),
+            own_cpu_ns: self.own_cpu_ns.saturating_sub(earlier.own_cpu_ns),
+            own_rss_kib_max: self.own_rss_kib_max,
+        }
+    }
+
+    /// Share of one CPU that the probes took while they were timed.
+    pub fn probe_share(&self) -> Option<f64> {
+        let spent: u64 = self.programs.iter().map(|program| program.run_ns).sum();
+        (self.timed_ns > 0).then(|| spent as f64 / self.timed_ns as f64)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Coverage {
+    pub classes: Vec<ClassCoverage>,
+    pub lost: Lost,
+    pub overhead: Overhead,
+    /// What this kernel does not let us see, one sentence each.
+    pub blind: Vec<String>,
+}
+
+impl Coverage {
+    pub fn class(&self, class: Class) -> Option<&ClassCoverage> {
+        self.classes.iter().find(|row| row.class == class)
+    }
+
+    pub fn since(&self, earlier: &Coverage) -> Coverage {
+        let less = |now: Option<u64>, then: Option<u64>| now.map(|now| now.saturating_sub(then.unwrap_or(0)));
+        let classes = self.classes.iter().map(|now| match earlier.class(now.class) {
+            None => now.clone(),
+            Some(then) => ClassCoverage {
+                class: now.class,
+                requests: less(now.requests, then.requests),
+                shootdowns: now.shootdowns.saturating_sub(then.shootdowns),
+                queued: now.queued.saturating_sub(then.queued),
+                handled: less(now.handled, then.handled),
+                filtered: now.filtered.saturating_sub(then.filtered),
+                kernel: less(now.kernel, then.kernel),
+                source: now.source.clone(),
+            },
+        });
+        Coverage {
+            classes: classes.collect(),
+            lost: self.lost.since(&earlier.lost),
+            overhead: self.overhead.since(&earlier.overhead),
+            blind: self.blind.clone(),
+        }
+    }
+}

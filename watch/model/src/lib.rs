@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the observer saw, as plain data: no BPF, no terminal. Everything shown, recorded or tested is made of it.
+//!
+//! [`Snapshot`]s are cumulative; `later.since(&earlier)` is what happened between. A [`Shootdown`] is one event.
+//! Both carry their own stacks by name, so another machine can read them.
+pub mod cause;
+pub mod coverage;
+pub mod histogram;
+pub mod interrupts;
+pub mod shootdown;
+pub mod snapshot;
+pub mod symbols;
+
+pub use cause::{Cause, WhyFull};
+pub use coverage::{ClassCoverage, Coverage, Lost, Overhead, ProgramCost};
+pub use histogram::Histogram;
+pub use shootdown::{Class, Kind, Latencies, Shootdown, Task};
+pub use snapshot::{ByTargets, Pair, Sender, Site, Snapshot, Stacks, Tally, Victim};
+
+/// The form of everything written as JSON; fields are added, never renamed.
+pub const SCHEMA: &str = "ceasefire.watch/1";

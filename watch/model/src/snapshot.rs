@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Everything counted up to one moment. Cumulative: a window is the difference of two.
+
+use crate::{Cause, Class, Coverage, Histogram, Kind, Task, WhyFull};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Tally {
+    pub shootdowns: u64,
+    pub targets: u64,
+    /// 4 KiB pages, ranged flushes only.
+    pub pages: u64,
+    /// Entries invalidated one by one, ranged flushes only.
+    pub entries: u64,
+    pub wait_ns: u64,
+    /// Since the start, also in a difference.
+    pub wait_ns_max: u64,
+}
+
+impl Tally {
+    pub fn add(&mut self, other: &Tally) {
+        self.shootdowns = self.shootdowns.saturating_add(other.shootdowns);
+        self.targets = self.targets.saturating_add(other.targets);
+        self.pages = self.pages.saturating_add(other.pages);
+        self.entries = self.entries.saturating_add(other.entries);
+        self.wait_ns = self.wait_ns.saturating_add(other.wait_ns);
+        self.wait_ns_max = self.wait_ns_max.max(other.wait_ns_max);
+    }
+
+    fn since(&self, earlier: &Tally) -> Tally {
+        Tally {
+            shootdowns: self.shootdowns.saturating_sub(earlier.shootdowns),
+            targets: self.targets.saturating_sub(earlier.targets),
+            pages: self.pages.saturating_sub(earlier.pages),
+            entries: self.entries.saturating_sub(earlier.entries),
+            wait_ns: self.wait_ns.saturating_sub(earlier.wait_ns),
+            wait_ns_max: self.wait_ns_max,
+        }
+    }
+}
+
+/// Where shootdowns come from: one kernel stack, one way of asking.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Site {
+    pub class: Class,
+    pub cause: Cause,
+    pub kind: Kind,
+    pub why_full: Option<WhyFull>,
+    pub freed_tables: bool,
+    pub kernel_stack: Option<u32>,
+    /// Number of the call the initiator was in, and madvise's advice: they tell apart what shares its frames.
+    pub syscall: Option<u16>,
+    pub argument: u8,
+    pub tally: Tally,
+    /// Sums over the targets.
+    pub delivery_ns: u64,
+    pub handler_ns: u64,
+    /// Per shootdown, ranged only.
+    pub pages: Histogram,
+    /// Per shootdown.
+    pub targets: Histogram,
+    pub wait: Histogram,
+    /// Per target.
+    pub delivery: Histogram,
+    pub handler: Histogram,
+}
+
+/// One thread on one CPU, from one place.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Sender {
+    pub task: Task,
+    pub cpu: u32,
+    pub class: Class,
+    pub cause: Cause,
+    pub kind: Kind,
+    pub freed_tables: bool,
+    pub kernel_stack: Option<u32>,
+    pub user_stack: Option<u32>,
+    pub syscall: Option<u16>,
+    pub argument: u8,
+    pub tally: Tally,
+}
+
+/// What one thread on one CPU lost.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Victim {
+    pub cpu: u32,
+    pub task: Task,
+    pub class: Class,
+    pub interruptions: u64,
+    pub delivery_ns: u64,
+    /// In the handler; the interrupt around it is not included.
+    pub stolen_ns: u64,
+    /// Since the start, also in a difference.
+    pub stolen_ns_max: u64,
+    pub stolen: Histogram,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Pair {
+    pub class: Class,
+    pub sender_tid: u32,
+    pub sender_cpu: u32,
+    pub victim_tid: u32,
+    pub victim_cpu: u32,
+    pub interruptions: u64,
+    pub stolen_ns: u64,
+    pub stolen_ns_max: u64,
+}
+
+/// The initiator's wait over the number of targets (log2 buckets).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ByTargets {
+    pub class: Class,
+    pub targets_min: u64,
+    pub targets_max: u64,
+    pub wait: Histogram,
+}
+
+/// Frames by name, innermost first; a frame without a name is its address.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Stacks {
+    pub kernel: BTreeMap<u32, Vec<String>>,
+    pub user: BTreeMap<u32, Vec<String>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Snapshot {
+    pub schema: String,
+    /// CLOCK_MONOTONIC.
+    pub taken_ns: u64,
+    /// Seconds of watching that the figures cover, in ns.
+    pub window_ns: u64,
+    /// Seconds since 1970, for a reader elsewhere.
+    pub wall_s: u64,
+    pub kernel: String,
+    pub cpus: u32,
+    /// False: columns of the receiving side are zero because nobody looked.
+    pub has_latencies: bool,
+    pub sites: Vec<Site>,
+    pub senders: Vec<Sender>,
+    pub victims: Vec<Victim>,
+    pub pairs: Vec<Pair>,
+    pub by_targets: Vec<ByTargets>,
+    pub stacks: Stacks,
+    pub coverage: Coverage,
+}
+
+impl Snapshot {
+    /// What happened after `earlier`. Rows in which nothing happened are left out.
+    pub fn since(&self, earlier: &Snapshot) -> Snapshot {
+        let site_key = |s: &Site| (s.class, s.kind, s.kernel_stack, s.syscall, s.argument, s.freed_tables);
+        let sender_key = |s: &Sender| {
+            let place =
+                (s.class, s.kind, s.kernel_stack, s.user_stack, s.syscall, s.argument, s.freed_tables);
+            (s.task.tgid, s.task.tid, s.cpu, place)
+        };
+        let pair_key = |p: &Pair| (p.class, p.sender_tid, p.sender_cpu, p.victim_tid, p.victim_cpu);
+        let sites = differ(&self.sites, &earlier.sites, site_key, |now, then| {
+            let mut left = now.clone();
+            left.tally = now.tally.since(&then.tally);
+            left.delivery_ns = now.delivery_ns.saturating_sub(then.delivery_ns);
+            left.handler_ns = now.handler_ns.saturating_sub(then.handler_ns);
+            left.pages = now.pages.since(&then.pages);
+            left.targets = now.targets.since(&then.targets);
+            left.wait = now.wait.since(&then.wait);
+            left.delivery = now.delivery.since(&then.delivery);
+            left.handler = now.handler.since(&then.handler);
+            (left.tally.shootdowns > 0).then_some(left)
+        });
+        let senders = differ(&self.senders, &earlier.senders, sender_key, |now, then| {
+            let tally = now.tally.since(&then.tally);
+            (tally.shootdowns > 0).then(|| Sender { tally, ..now.clone() })
+        });
+        let victim_key = |v: &Victim| (v.class, v.cpu, v.task.tid);
+        let victims = differ(&self.victims, &earlier.victims, victim_key, |now, then| {
+            let mut left = now.clone();
+            left.interruptions = now.interruptions.saturating_sub(then.interruptions);
+            left.delivery_ns = now.delivery_ns.saturating_sub(then.delivery_ns);
+            left.stolen_ns = now.stolen_ns.saturating_sub(then.stolen_ns);
+            left.stolen = now.stolen.since(&then.stolen);
+            (left.interruptions > 0).then_some(left)
+        });
+        let pairs = differ(&self.pairs, &earlier.pairs, pair_key, |now, then| {
+            let mut left = now.clone();
+            left.interruptions = now.interruptions.saturating_sub(then.interruptions);
+            left.stolen_ns = now.stolen_ns.saturating_sub(then.stolen_ns);
+            (left.interruptions > 0).then_some(left)
+        });
+        let by_targets = differ(
+            &self.by_targets,
+            &earlier.by_targets,
+            |b| (b.class, b.targets_min),
+            |now, then| {
+                let wait = now.wait.since(&then.wait);
+                (wait.count() > 0).then(|| ByTargets { wait, ..now.clone() })
+            },
+        );
+        Snapshot {
+            schema: self.schema.clone(),
+            taken_ns: self.taken_ns,
+            window_ns: self.taken_ns.saturating_sub(earlier.taken_ns),
+            wall_s: self.wall_s,
+            kernel: self.kernel.clone(),
+            cpus: self.cpus,
+            has_latencies: self.has_latencies,
+            sites,
+            senders,
+            victims,
+            pairs,
+            by_targets,
+            stacks: self.stacks.clone(),
+            coverage: self.coverage.since(&earlier.coverage),
+        }
+    }
+
+    /// Drops rows of other causes; the coverage stays that of everything.
+    pub fn retain_cause(&mut self, keep: impl Fn(&Cause) -> bool) {
+        self.sites.retain(|site| keep(&site.cause));
+        self.senders.retain(|sender| keep(&sender.cause));
+    }
+
+    /// The tally of a class.
+    pub fn tally(&self, class: Class) -> Tally {
+        let mut sum = Tally::default();
+        self.sites.iter().filter(|site| site.class == class).for_each(|site| sum.add(&site.tally));
+        sum
+    }
+}
+
+fn differ<T: Clone, K: Hash + Eq>(
+    now: &[T],
+    earlier: &[T],
+    key: impl Fn(&T) -> K,
+    less: impl Fn(&T, &T) -> Option<T>,
+) -> Vec<T> {
+    let before: HashMap<K, &T> = earlier.iter().map(|row| (key(row), row)).collect();
+    now.iter()
+        .filter_map(|row| match before.get(&key(row)) {
+            Some(then) => less(row, then),
+            None => Some(row.clone()),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(tid: u32, interruptions: u64) -> Pair {
+        Pair {
+            class: Class::User,
+            sender_tid: tid,
+            sender_cpu: 0,
+            victim_tid: 9,
+            victim_cpu: 1,
+            interruptions,
+            stolen_ns: interruptions * 10,
+            stolen_ns_max: 10,
+        }
+    }
+
+    #[test]
+    fn a_window_holds_what_happened_in_it_and_no_idle_rows() {
+        let early = Snapshot { taken_ns: 100, pairs: vec![pair(1, 5), pair(2, 7)], ..Snapshot::default() };
+        let late = Snapshot {
+            taken_ns: 300,
+            pairs: vec![pair(1, 5), pair(2, 9), pair(3, 1)],
+            ..Snapshot::default()
+        };
+        let window = late.since(&early);
+        assert_eq!(window.window_ns, 200);
+        let left: Vec<(u32, u64)> = window.pairs.iter().map(|p| (p.sender_tid, p.interruptions)).collect();
+        assert_eq!(left, [(2, 2), (3, 1)]);
+    }
+}

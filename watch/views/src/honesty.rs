@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! How every report ends: what was seen of what there was, what was lost, what watching cost.
+
+use crate::numbers::{count, time};
+use ceasefire_watch_model::{Class, ClassCoverage, Coverage, Lost};
+
+pub fn block(coverage: &Coverage) -> String {
+    let mut text = String::from("\n");
+    for class in &coverage.classes {
+        if class.class == Class::Own && class.queued == 0 {
+            continue;
+        }
+        text.push_str(&seen(class, coverage));
+    }
+    text.push_str(&lost(&coverage.lost));
+    text.push_str(&overhead(coverage));
+    for sentence in &coverage.blind {
+        text.push_str(&format!("blind: {sentence}\n"));
+    }
+    text
+}
+
+fn seen(class: &ClassCoverage, coverage: &Coverage) -> String {
+    let own = own_of(class, coverage);
+    let name = class.class.name();
+    let filtered = match class.filtered {
+        0 => String::new(),
+        _ if class.class == Class::Own => String::new(),
+        filtered => format!("; {} of them outside the filters", count(filtered)),
+    };
+    match class.kernel {
+        Some(kernel) => {
+            let share = match kernel {
+                0 => String::new(),
+                kernel => format!(" ({:.2} %)", (class.queued + own) as f64 * 100.0 / kernel as f64),
+            };
+            let seen = count(class.queued + own);
+            let own = if own > 0 { format!(", {} of them our own", count(own)) } else { String::new() };
+            format!(
+                "saw {seen} of {} {name} targets{share}{own}: {}{filtered}\n",
+                count(kernel),
+                class.source
+            )
+        }
+        None => format!("saw {} {name} targets; {}{filtered}\n", count(class.queued), class.source),
+    }
+}
+
+/// Our own are in the kernel's row, too.
+fn own_of(class: &ClassCoverage, coverage: &Coverage) -> u64 {
+    match class.class {
+        Class::User => coverage.class(Class::Own).map_or(0, |own| own.queued),
+        _ => 0,
+    }
+}
+
+fn lost(lost: &Lost) -> String {
+    let parts = [
+        (lost.events, "events for which the ring had no room"),
+        (lost.stacks, "stacks"),
+        (lost.rows, "table rows for which there was no room"),
+        (lost.slots, "descriptions (counted all the same)"),
+        (lost.answers, "answers to shootdowns we did not see begin"),
+    ];
+    let parts: Vec<String> = parts
+        .iter()
+        .filter(|(lost, _)| *lost > 0)
+        .map(|(lost, what)| format!("{} {what}", count(*lost)))
+        .collect();
+    match parts.is_empty() {
+        true => "lost: nothing\n".to_string(),
+        false => format!("lost: {}\n", parts.join(", ")),
+    }
+}
+
+fn overhead(coverage: &Coverage) -> String {
+    let overhead = &coverage.overhead;
+    let own = format!(
+        "this process: {} of CPU time, {:.1} MiB at most",
+        time(overhead.own_cpu_ns),
+        overhead.own_rss_kib_max as f64 / 1024.0
+    );
+    match overhead.probe_share() {
+        Some(share) => {
+            let runs: u64 = overhead.programs.iter().map(|program| program.runs).sum();
+            let each: u64 = overhead.programs.iter().map(|program| program.run_ns).sum();
+            let each = if runs > 0 { format!(" ({} a run)", time(each / runs)) } else { String::new() };
+            format!(
+                "overhead: probes {:.2} % of one CPU{each}, timed for {}; {own}\n",
+                share * 100.0,
+                time(overhead.timed_ns)
+            )
+        }
+        None => format!("overhead: probes not timed; {own}\n"),
+    }
+}

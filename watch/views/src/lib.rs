@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A snapshot as text. Pure: no BPF, no terminal, no clock; what is printed depends on what is passed alone.
+pub mod hist;
+pub mod honesty;
+pub mod json;
+pub mod matrix;
+pub mod numbers;
+pub mod stacks;
+pub mod stat;
+pub mod table;
+pub mod trace;

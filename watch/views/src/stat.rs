@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Who sent how many, why, and what it cost: the counts of a window.
+
+use crate::numbers::{count, mean_us, ratio, time, us};
+use crate::{honesty, table};
+use ceasefire_watch_model::{Class, Snapshot, Tally, Task};
+use std::collections::BTreeMap;
+
+pub fn render(window: &Snapshot, what: &str, top: usize) -> String {
+    let mut text = format!(" TLB shootdowns {what} ({}):\n\n", time(window.window_ns));
+    text.push_str(&counts(window));
+    for (title, part) in [
+        ("causes", causes(window, top)),
+        ("senders", senders(window, top)),
+        ("victims", victims(window, top)),
+    ] {
+        if !part.is_empty() {
+            text.push_str(&format!("\n {title}\n{part}"));
+        }
+    }
+    text.push_str(&honesty::block(&window.coverage));
+    text
+}
+
+fn counts(window: &Snapshot) -> String {
+    let seconds = window.window_ns as f64 / 1e9;
+    let rate = |n: u64| if seconds > 0.0 { format!("{:.0}/s", n as f64 / seconds) } else { String::new() };
+    let mut rows = Vec::new();
+    for class in [Class::User, Class::KernelRange] {
+        let Some(seen) = window.coverage.class(class) else { continue };
+        if class == Class::KernelRange && seen.queued == 0 {
+            continue;
+        }
+        let name = if class == Class::User { "" } else { "kernel-range " };
+        if let Some(requests) = seen.requests {
+            rows.push(vec![count(requests), "flush requests".into(), rate(requests), String::new()]);
+        }
+        rows.push(vec![count(seen.shootdowns), format!("{name}sent"), rate(seen.shootdowns), String::new()]);
+        let per = format!("{} targets per shootdown", ratio(seen.queued, seen.shootdowns));
+        rows.push(vec![count(seen.queued), format!("{name}received"), rate(seen.queued), per]);
+    }
+    let lines = table::render(&["", "", "", ""], &[1, 3], &rows);
+    lines.split_once('\n').map_or(String::new(), |(_, rest)| rest.to_string())
+}
+
+fn full(window: &Snapshot, keep: impl Fn(&ceasefire_watch_model::Site) -> bool) -> u64 {
+    window
+        .sites
+        .iter()
+        .filter(|site| keep(site) && site.kind.is_full())
+        .map(|site| site.tally.shootdowns)
+        .sum()
+}
+
+fn causes(window: &Snapshot, top: usize) -> String {
+    let mut sums: BTreeMap<(Class, String), (Tally, u64, u64)> = BTreeMap::new();
+    for site in window.sites.iter().filter(|site| site.class != Class::Own) {
+        let sum = sums.entry((site.class, site.cause.to_string())).or_default();
+        sum.0.add(&site.tally);
+        sum.1 += site.delivery_ns;
+        sum.2 += site.handler_ns;
+    }
+    let mut sums: Vec<_> = sums.into_iter().collect();
+    sums.sort_by_key(|(_, (tally, _, _))| std::cmp::Reverse(tally.targets));
+    let rows: Vec<Vec<String>> = sums
+        .iter()
+        .take(top)
+        .map(|((class, cause), (tally, delivery, handler))| {
+            let full = full(window, |site| site.class == *class && site.cause.to_string() == *cause);
+            let ranged = tally.shootdowns - full.min(tally.shootdowns);
+            let times = |sum: u64, n: u64| if window.has_latencies { mean_us(sum, n) } else { "-".into() };
+            vec![
+                cause.clone(),
+                count(tally.shootdowns),
+                count(tally.targets),
+                ratio(tally.pages, ranged),
+                count(full),
+                times(*delivery, tally.targets),
+                times(*handler, tally.targets),
+                times(tally.wait_ns, tally.shootdowns),
+                if window.has_latencies { us(tally.wait_ns_max as f64) } else { "-".into() },
+            ]
+        })
+        .collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let head = [
+        "cause",
+        "sent",
+        "received",
+        "pages each",
+        "full",
+        "delivery us",
+        "handler us",
+        "wait us",
+        "wait max us",
+    ];
+    table::render(&head, &[0], &rows)
+}
+
+pub fn task(task: &Task) -> String {
+    match task.tid {
+        0 => "idle".to_string(),
+        tid => format!("{} {tid}", task.comm),
+    }
+}
+
+fn senders(window: &Snapshot, top: usize) -> String {
+    let mut sums: BTreeMap<u32, (String, Tally, BTreeMap<String, u64>)> = BTreeMap::new();
+    for sender in window.senders.iter().filter(|sender| sender.class != Class::Own) {
+        let sum = sums.entry(sender.task.tid).or_default();
+        sum.0 = task(&sender.task);
+        sum.1.add(&sender.tally);
+        *sum.2.entry(sender.cause.to_string()).or_default() += sender.tally.targets;
+    }
+    let mut sums: Vec<_> = sums.into_values().collect();
+    sums.sort_by_key(|(_, tally, _)| std::cmp::Reverse(tally.targets));
+    let rows: Vec<Vec<String>> = sums
+        .iter()
+        .take(top)
+        .map(|(name, tally, causes)| {
+            let main =
+                causes.iter().max_by_key(|(_, n)| **n).map_or(String::new(), |(cause, _)| cause.clone());
+            let waited = if window.has_latencies { time(tally.wait_ns) } else { "-".into() };
+            vec![name.clone(), count(tally.shootdowns), count(tally.targets), waited, main]
+        })
+        .collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    table::render(&["thread", "sent", "received", "waited", "mostly"], &[0, 4], &rows)
+}
+
+fn victims(window: &Snapshot, top: usize) -> String {
+    let mut sorted: Vec<_> = window.victims.iter().filter(|victim| victim.class != Class::Own).collect();
+    sorted.sort_by_key(|victim| std::cmp::Reverse(victim.stolen_ns));
+    let rows: Vec<Vec<String>> = sorted
+        .iter()
+        .take(top)
+        .map(|victim| {
+            vec![
+                task(&victim.task),
+                victim.cpu.to_string(),
+                count(victim.interruptions),
+                time(victim.stolen_ns),
+                us(victim.stolen_ns_max as f64),
+            ]
+        })
+        .collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    table::render(&["thread", "CPU", "interruptions", "stolen", "max us"], &[0], &rows)
+}
