@@ -1,6 +1,159 @@
 // SPDX-License-Identifier: GPL-2.0-only
+//! Known storms, one after the other, each in a process of its own; what is seen must be what was done.
+
 use super::args::Selftest;
-use ceasefire_base::Result;
-pub fn run(_args: &Selftest) -> Result<u8> {
-    Ok(0)
+use ceasefire_base::exec::print_line;
+use ceasefire_base::{cancel, Error, Result};
+use ceasefire_watch::{Observer, Options};
+use ceasefire_watch_model::{Sender, Snapshot};
+use ceasefire_watch_storms::{find, Pages, Storm, Truth, STORMS};
+use ceasefire_watch_views::numbers::count;
+use std::process::Command;
+
+/// Another program may come between sender and victim: that storm is made again.
+const TRIES: usize = 5;
+
+enum Verdict {
+    Ok(String),
+    Skip(String),
+    Wrong(String),
+}
+
+pub fn run(args: &Selftest) -> Result<u8> {
+    let storms: Vec<&Storm> = match args.storms.is_empty() {
+        true => STORMS.iter().collect(),
+        false => args.storms.iter().map(|name| find(name)).collect::<Result<_>>()?,
+    };
+    cancel::install()?;
+    let mut observer = Observer::start(Options::default())?;
+    let (mut passed, mut skipped, mut wrong) = (0, 0, 0);
+    for storm in storms {
+        let verdict = judge(&mut observer, storm, args.rounds.unwrap_or(storm.rounds))?;
+        let (word, text) = match &verdict {
+            Verdict::Ok(text) => ("ok", text),
+            Verdict::Skip(text) => ("SKIP", text),
+            Verdict::Wrong(text) => ("WRONG", text),
+        };
+        match verdict {
+            Verdict::Ok(_) => passed += 1,
+            Verdict::Skip(_) => skipped += 1,
+            Verdict::Wrong(_) => wrong += 1,
+        }
+        print_line(&match args.json {
+            true => serde_json::json!({"schema": "ceasefire.watch-selftest/1", "storm": storm.name,
+                "verdict": word.to_lowercase(), "detail": text})
+            .to_string(),
+            false => format!("{word:<5} {:<17} {text}", storm.name),
+        });
+    }
+    if !args.json {
+        print_line(&format!("{passed} attributed exactly, {wrong} wrong, {skipped} skipped"));
+    }
+    match wrong {
+        0 => Ok(0),
+        _ => Err(Error::failed(format!("{wrong} of the storms were not attributed as they were made"))
+            .remedy("`ceasefire watch check` says what this kernel hides; report the lines marked WRONG")),
+    }
+}
+
+fn judge(observer: &mut Observer, storm: &Storm, rounds: u64) -> Result<Verdict> {
+    let mut verdict = Verdict::Skip("the victim never had its CPU to itself".into());
+    for _ in 0..TRIES {
+        cancel::check()?;
+        let before = observer.snapshot()?;
+        let truth = match make(storm, rounds)? {
+            Ok(truth) => truth,
+            Err(why) => return Ok(Verdict::Skip(why)),
+        };
+        let window = observer.snapshot()?.since(&before);
+        if !truth.is_undisturbed {
+            continue;
+        }
+        verdict = match compare(&window, storm, &truth) {
+            Ok(text) => return Ok(Verdict::Ok(text)),
+            Err(text) => Verdict::Wrong(text),
+        };
+    }
+    Ok(verdict)
+}
+
+/// `Ok(Err(…))`: this machine cannot make that storm.
+fn make(storm: &Storm, rounds: u64) -> Result<std::result::Result<Truth, String>> {
+    let failed =
+        |error: std::io::Error| Error::failed(format!("the storm {} does not start: {error}", storm.name));
+    let program = std::env::current_exe().map_err(failed)?;
+    let rounds = rounds.to_string();
+    let output = Command::new(program)
+        .args(["watch", "storm", storm.name, "--rounds", &rounds])
+        .output()
+        .map_err(failed)?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    match output.status.code() {
+        Some(0) => serde_json::from_slice(&output.stdout)
+            .map(Ok)
+            .map_err(|error| Error::failed(format!("the storm {} told no truth: {error}", storm.name))),
+        Some(4) => Ok(Err(said.lines().next().unwrap_or("").trim_start_matches("error: ").to_string())),
+        _ => Err(Error::failed(format!("the storm {} failed: {}", storm.name, said.trim()))),
+    }
+}
+
+fn compare(window: &Snapshot, storm: &Storm, truth: &Truth) -> std::result::Result<String, String> {
+    let mine: Vec<&Sender> = window
+        .senders
+        .iter()
+        .filter(|s| s.task.tid == truth.sender_tid && s.class.name() == storm.class)
+        .collect();
+    let right: Vec<&&Sender> =
+        mine.iter().filter(|s| s.cause.name() == storm.cause && s.cpu == truth.sender_cpu).collect();
+    let sent: u64 = right.iter().map(|s| s.tally.shootdowns).sum();
+    let received: u64 = right.iter().map(|s| s.tally.targets).sum();
+    let pages: u64 = right.iter().map(|s| s.tally.pages).sum();
+    let full: u64 = right.iter().filter(|s| s.kind.is_full()).map(|s| s.tally.shootdowns).sum();
+    let others: Vec<String> = mine
+        .iter()
+        .filter(|s| s.cause.name() != storm.cause && !storm.besides.contains(&s.cause.name()))
+        .map(|s| format!("{} as {}", count(s.tally.shootdowns), s.cause))
+        .collect();
+    let stolen: u64 = window
+        .victims
+        .iter()
+        .filter(|v| {
+            v.task.tid == truth.victim_tid && v.cpu == truth.victim_cpu && v.class.name() == storm.class
+        })
+        .map(|v| v.interruptions)
+        .sum();
+    let rounds = truth.rounds;
+    let text = format!(
+        "{} rounds: {} sent, {} received, {} pages, {} full, victim interrupted {} times",
+        count(rounds),
+        count(sent),
+        count(received),
+        count(pages),
+        count(full),
+        count(stolen)
+    );
+    let wrong = |why: &str| Err(format!("{text}: {why}"));
+    // What a thread sends when it starts and ends (stacks, other memory) is not the storm's.
+    let strays: u64 = mine.iter().map(|s| s.tally.shootdowns).sum::<u64>() - sent;
+    if storm.each > 0 && sent != rounds * storm.each {
+        return wrong(&format!("{} expected; {}", count(rounds * storm.each), others.join(", ")));
+    }
+    if sent == 0 {
+        return wrong(&format!("none seen; {}", others.join(", ")));
+    }
+    let is_right = match storm.pages {
+        Pages::Exactly(each) => full == 0 && pages == sent * each,
+        Pages::Full => full == sent,
+        Pages::Any => true,
+    };
+    if !is_right {
+        return wrong(&format!("other pages expected: {:?}", storm.pages));
+    }
+    if stolen < received.min(rounds) {
+        return wrong("the victim was not seen");
+    }
+    if storm.besides.is_empty() && strays > 16 {
+        return wrong(&others.join(", "));
+    }
+    Ok(text)
 }

@@ -1,5 +1,98 @@
 // SPDX-License-Identifier: GPL-2.0-only
-use ceasefire_base::Result;
-pub fn make(_name: &str, _rounds: u64) -> Result<()> {
+//! Storms whose every shootdown is known beforehand: who sends it, whom it interrupts, why, and for how many pages.
+//! One thread calls, another spins on the next CPU in the same address space.
+mod files;
+mod memory;
+mod stage;
+
+use ceasefire_base::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+/// What a storm did, as it knows it itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Truth {
+    pub storm: String,
+    pub sender_tid: u32,
+    pub sender_cpu: u32,
+    pub victim_tid: u32,
+    pub victim_cpu: u32,
+    /// Calls that each must send one shootdown of the expected cause.
+    pub rounds: u64,
+    /// The victim was on its CPU all the time: it made progress, and was never switched out.
+    pub is_undisturbed: bool,
+}
+
+/// How many pages each shootdown of the expected cause asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pages {
+    Exactly(u64),
+    /// The whole.
+    Full,
+    /// Depends on how the kernel batches.
+    Any,
+}
+
+pub struct Storm {
+    pub name: &'static str,
+    /// The cause that every counted shootdown must get.
+    pub cause: &'static str,
+    pub class: &'static str,
+    pub pages: Pages,
+    /// Shootdowns of that cause for each round; 0: at least one in all.
+    pub each: u64,
+    /// Others that the same calls bring along.
+    pub besides: &'static [&'static str],
+    pub rounds: u64,
+    run: fn(&mut stage::Stage, u64) -> Result<()>,
+}
+
+const fn storm(
+    name: &'static str,
+    pages: Pages,
+    each: u64,
+    rounds: u64,
+    run: fn(&mut stage::Stage, u64) -> Result<()>,
+) -> Storm {
+    Storm { name, cause: name, class: "user", pages, each, besides: &[], rounds, run }
+}
+
+pub const PAGES: u64 = 8;
+
+pub const STORMS: &[Storm] = &[
+    storm("madvise-dontneed", Pages::Exactly(PAGES), 1, 5000, memory::dontneed),
+    storm("madvise-free", Pages::Exactly(PAGES), 1, 5000, memory::free),
+    Storm { besides: &["madvise-cold"], ..storm("madvise-pageout", Pages::Any, 0, 200, files::pageout) },
+    storm("munmap", Pages::Exactly(PAGES), 1, 5000, memory::munmap),
+    storm("mmap", Pages::Exactly(PAGES), 1, 5000, memory::replace),
+    storm("brk", Pages::Exactly(PAGES), 1, 5000, memory::brk),
+    storm("mprotect", Pages::Exactly(PAGES), 1, 5000, memory::mprotect),
+    storm("mremap", Pages::Exactly(PAGES), 1, 5000, memory::mremap),
+    storm("cow", Pages::Exactly(1), 1, 5000, memory::cow),
+    storm("fork", Pages::Full, 1, 100, memory::fork),
+    storm("userfaultfd", Pages::Exactly(PAGES), 1, 2000, memory::userfaultfd),
+    Storm { besides: &["madvise-dontneed"], ..storm("thp-split", Pages::Any, 1, 50, memory::split) },
+    Storm { besides: &["madvise-dontneed"], ..storm("thp-collapse", Pages::Any, 0, 20, memory::collapse) },
+    storm("msync", Pages::Exactly(1), 1, 100, files::msync),
+    storm("truncate", Pages::Exactly(PAGES), 1, 2000, files::truncate),
+    Storm { class: "kernel-range", ..storm("set-memory", Pages::Exactly(1), 1, 500, files::secret) },
+];
+
+pub fn find(name: &str) -> Result<&'static Storm> {
+    STORMS.iter().find(|storm| storm.name == name).ok_or_else(|| {
+        let names: Vec<&str> = STORMS.iter().map(|storm| storm.name).collect();
+        Error::usage(format!("there is no storm named '{name}'"))
+            .remedy(format!("choose from {}", names.join(", ")))
+    })
+}
+
+/// Makes a storm in this process and prints its [`Truth`].
+pub fn make(name: &str, rounds: u64) -> Result<()> {
+    let storm = find(name)?;
+    let rounds = if rounds == 0 { storm.rounds } else { rounds };
+    let mut stage = stage::Stage::open()?;
+    (storm.run)(&mut stage, rounds)?;
+    let truth = stage.close(storm.name, rounds);
+    let text = serde_json::to_string(&truth).map_err(|error| Error::failed(format!("no truth: {error}")))?;
+    ceasefire_base::exec::print_line(&text);
     Ok(())
 }

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Storms on mapped files and on memory that leaves the kernel's own map.
+
+use crate::stage::{check, failed, unsupported, Area, Stage, PAGE};
+use crate::PAGES;
+use ceasefire_base::{Error, Result};
+use std::fs::File;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+/// A file without a name, on a disk: memory has no write-back.
+fn on_disk(pages: u64) -> Result<File> {
+    let told = std::env::var_os("TMPDIR").map(std::path::PathBuf::from);
+    for directory in told.into_iter().chain(["/var/tmp".into(), ".".into()]) {
+        let path = directory.join(format!("ceasefire-storm-{}", std::process::id()));
+        let open = File::options().read(true).write(true).create_new(true).open(&path);
+        let _ = std::fs::remove_file(&path);
+        let Ok(file) = open else { continue };
+        let content = vec![1u8; pages as usize * PAGE];
+        if std::os::unix::fs::FileExt::write_all_at(&file, &content, 0).and_then(|()| file.sync_all()).is_ok()
+        {
+            return Ok(file);
+        }
+    }
+    Err(Error::skip("no file could be made in /var/tmp or here")
+        .remedy("set TMPDIR to a directory on a disk"))
+}
+
+fn shared(file: &impl AsRawFd, pages: u64) -> Result<Area> {
+    Area::map(pages as usize * PAGE, libc::MAP_SHARED, file.as_raw_fd())
+}
+
+pub fn pageout(stage: &mut Stage, rounds: u64) -> Result<()> {
+    let file = on_disk(PAGES)?;
+    let area = shared(&file, PAGES)?;
+    stage.wait_for_victim();
+    for _ in 0..rounds {
+        (0..PAGES).for_each(|page| drop(area.read(page)));
+        area.advise(0, PAGES, libc::MADV_PAGEOUT)?;
+    }
+    Ok(())
+}
+
+/// A clean page is written to and made clean again.
+pub fn msync(stage: &mut Stage, rounds: u64) -> Result<()> {
+    let file = on_disk(1)?;
+    let area = shared(&file, 1)?;
+    stage.wait_for_victim();
+    for round in 0..rounds {
+        area.write(0, round as u8);
+        // SAFETY: a mapping of this storm.
+        check(unsafe { libc::msync(area.0.cast(), PAGE, libc::MS_SYNC) }, "msync was refused")?;
+    }
+    Ok(())
+}
+
+pub fn truncate(stage: &mut Stage, rounds: u64) -> Result<()> {
+    // SAFETY: the name is a C string; the call returns a descriptor or an error.
+    let fd = unsafe { libc::memfd_create(c_name(), libc::MFD_CLOEXEC) };
+    if fd < 0 {
+        return Err(failed("no memory file"));
+    }
+    // SAFETY: a descriptor that was just opened and that nobody else holds.
+    let file = unsafe { OwnedFd::from_raw_fd(fd) };
+    let length = |pages: u64| {
+        // SAFETY: our descriptor.
+        check(
+            unsafe { libc::ftruncate(file.as_raw_fd(), (pages as usize * PAGE) as i64) },
+            "ftruncate was refused",
+        )
+    };
+    length(PAGES + 1)?;
+    let area = shared(&file, PAGES + 1)?;
+    area.write(0, 1);
+    stage.wait_for_victim();
+    for _ in 0..rounds {
+        (1..=PAGES).for_each(|page| area.write(page, 1));
+        length(1)?;
+        length(PAGES + 1)?;
+    }
+    Ok(())
+}
+
+fn c_name() -> *const libc::c_char {
+    b"storm\0".as_ptr().cast()
+}
+
+/// A page of secret memory leaves the kernel's own map when it is first touched.
+pub fn secret(stage: &mut Stage, rounds: u64) -> Result<()> {
+    // SAFETY: the call takes flags and returns a descriptor or an error.
+    let fd = unsafe { libc::syscall(libc::SYS_memfd_secret, 0) } as i32;
+    if fd < 0 {
+        return Err(unsupported("no memfd_secret (secretmem.enable=1)"));
+    }
+    // SAFETY: a descriptor that was just opened and that nobody else holds.
+    let file = unsafe { OwnedFd::from_raw_fd(fd) };
+    // SAFETY: our descriptor.
+    check(
+        unsafe { libc::ftruncate(file.as_raw_fd(), (rounds as usize * PAGE) as i64) },
+        "ftruncate was refused",
+    )?;
+    let area =
+        shared(&file, rounds).map_err(|_| unsupported("no locked memory for secret pages (ulimit -l)"))?;
+    stage.wait_for_victim();
+    (0..rounds).for_each(|page| area.write(page, 1));
+    Ok(())
+}
