@@ -6,7 +6,7 @@ CARGO      ?= cargo
 TARGET     := $(or $(CARGO_TARGET_DIR),target)
 CEASEFIRE  := $(TARGET)/release/ceasefire
 
-.PHONY: help toolchain tool build demo lab test machine-fuzz clean
+.PHONY: help toolchain tool watch build demo lab test machine-fuzz clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -26,6 +26,10 @@ toolchain:
 
 tool: toolchain ## build the ceasefire binary
 	@$(CARGO) build --release --locked --quiet --target-dir '$(TARGET)'
+
+watch: tool ## build the live observer: target/watch/release/ceasefire, one file to copy to a server
+	@$(CEASEFIRE) lab prepare watch
+	@$(CARGO) build --release --locked --quiet -p ceasefire-cli --features watch --target-dir '$(TARGET)/watch'
 
 build: tool ## build kernels and the emulator into the cache
 	@$(CEASEFIRE) lab build

@@ -66,6 +66,12 @@ pub enum Verb {
         /// Kernels to build; all of them where none is named
         kernels: Vec<String>,
     },
+    /// Install the Debian packages that a part is built with
+    #[command(hide = true)]
+    Prepare {
+        #[arg(value_enum)]
+        part: Prepared,
+    },
     /// Two results side by side
     Compare(Compare),
     /// Write the HTML page of a results file again
@@ -93,6 +99,12 @@ pub enum Verb {
         #[arg(long, value_name = "AGE")]
         older_than: Option<String>,
     },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Prepared {
+    /// The live observer
+    Watch,
 }
 
 #[derive(Debug, Args, Clone)]

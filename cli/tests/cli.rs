@@ -184,6 +184,16 @@ fn outside_a_checkout_one_sentence_says_so() {
 }
 
 #[test]
+fn without_the_observer_one_sentence_says_how_to_get_it() {
+    for args in [vec!["watch", "stat"], vec!["watch", "check"], vec!["watch", "trace", "--json"]] {
+        let said = refused(&mut ceasefire(&args), 4, "without the observer");
+        assert!(said.stderr.contains("make watch"), "{}", said.stderr);
+    }
+    refused(&mut ceasefire(&["watch", "fly"]), 2, "fly");
+    refused(&mut ceasefire(&["watch", "stat", "1y"]), 2, "1y");
+}
+
+#[test]
 fn help_and_version_are_no_errors() {
     for args in [vec!["--help"], vec!["--version"], vec!["lab", "--help"], vec!["lab", "run", "--help"]] {
         let said = succeed(&mut ceasefire(&args));

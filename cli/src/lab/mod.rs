@@ -6,11 +6,14 @@ mod measure;
 mod read;
 mod shell;
 
-use crate::args::{Lab, Verb};
+use crate::args::{Lab, Prepared, Verb};
 use ceasefire_base::{cancel, exec::print_line, Error, Progress, Result, Verbosity};
 use ceasefire_build::{kernel, machine, Context};
 use ceasefire_run::doctor;
 use std::io::IsTerminal;
+
+/// The compiler for its probes, and what loads them, as static libraries.
+const OBSERVER_PACKAGES: [&str; 6] = ["clang", "libelf-dev", "zlib1g-dev", "pkg-config", "gcc", "make"];
 
 pub fn run(lab: Lab) -> Result<()> {
     let progress = Progress::new(if lab.quiet { Verbosity::Quiet } else { Verbosity::Normal });
@@ -39,6 +42,7 @@ pub fn run(lab: Lab) -> Result<()> {
         Verb::List { json } => list(&ctx, json),
         Verb::Shell(args) => shell::run(&ctx, &args),
         Verb::Build { kernels } => build(&ctx, &kernels),
+        Verb::Prepare { part: Prepared::Watch } => ctx.ensure(&OBSERVER_PACKAGES),
         Verb::Doctor { json } => examine(&ctx, json),
         Verb::Clean { older_than } => clean::run(&ctx, older_than.as_deref()),
         Verb::Compare(_) | Verb::Report { .. } | Verb::Parse { .. } => Ok(()),

@@ -34,7 +34,9 @@ pub fn pageout(stage: &mut Stage, rounds: u64) -> Result<()> {
     let area = shared(&file, PAGES)?;
     stage.wait_for_victim();
     for _ in 0..rounds {
-        (0..PAGES).for_each(|page| drop(area.read(page)));
+        for page in 0..PAGES {
+            area.read(page);
+        }
         area.advise(0, PAGES, libc::MADV_PAGEOUT)?;
     }
     Ok(())

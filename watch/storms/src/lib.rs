@@ -43,6 +43,8 @@ pub struct Storm {
     /// Others that the same calls bring along.
     pub besides: &'static [&'static str],
     pub rounds: u64,
+    /// Nothing in it takes the victim off its CPU.
+    pub is_steady: bool,
     run: fn(&mut stage::Stage, u64) -> Result<()>,
 }
 
@@ -53,7 +55,7 @@ const fn storm(
     rounds: u64,
     run: fn(&mut stage::Stage, u64) -> Result<()>,
 ) -> Storm {
-    Storm { name, cause: name, class: "user", pages, each, besides: &[], rounds, run }
+    Storm { name, cause: name, class: "user", pages, each, besides: &[], rounds, is_steady: true, run }
 }
 
 pub const PAGES: u64 = 8;
@@ -65,13 +67,18 @@ pub const STORMS: &[Storm] = &[
     storm("munmap", Pages::Exactly(PAGES), 1, 5000, memory::munmap),
     storm("mmap", Pages::Exactly(PAGES), 1, 5000, memory::replace),
     storm("brk", Pages::Exactly(PAGES), 1, 5000, memory::brk),
-    storm("mprotect", Pages::Exactly(PAGES), 1, 5000, memory::mprotect),
+    storm("mprotect", Pages::Exactly(PAGES), 2, 5000, memory::mprotect),
     storm("mremap", Pages::Exactly(PAGES), 1, 5000, memory::mremap),
     storm("cow", Pages::Exactly(1), 1, 5000, memory::cow),
-    storm("fork", Pages::Full, 1, 100, memory::fork),
-    storm("userfaultfd", Pages::Exactly(PAGES), 1, 2000, memory::userfaultfd),
+    // Both sides copy what the child shares.
+    Storm { besides: &["cow"], ..storm("fork", Pages::Full, 1, 100, memory::fork) },
+    storm("userfaultfd", Pages::Exactly(PAGES), 2, 2000, memory::userfaultfd),
     Storm { besides: &["madvise-dontneed"], ..storm("thp-split", Pages::Any, 1, 50, memory::split) },
-    Storm { besides: &["madvise-dontneed"], ..storm("thp-collapse", Pages::Any, 0, 20, memory::collapse) },
+    Storm {
+        besides: &["madvise-dontneed"],
+        is_steady: false,
+        ..storm("thp-collapse", Pages::Any, 0, 20, memory::collapse)
+    },
     storm("msync", Pages::Exactly(1), 1, 100, files::msync),
     storm("truncate", Pages::Exactly(PAGES), 1, 2000, files::truncate),
     Storm { class: "kernel-range", ..storm("set-memory", Pages::Exactly(1), 1, 500, files::secret) },

@@ -5,12 +5,10 @@ use crate::Truth;
 use ceasefire_base::{Error, Result};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::Arc;
 use std::thread::JoinHandle;
 
 pub const PAGE: usize = 4096;
 
-#[derive(Default)]
 struct Shared {
     stop: AtomicBool,
     tid: AtomicU32,
@@ -19,7 +17,7 @@ struct Shared {
 }
 
 pub struct Stage {
-    shared: Arc<Shared>,
+    shared: &'static Shared,
     victim: Option<JoinHandle<()>>,
     cpus: [u32; 2],
 }
@@ -36,8 +34,11 @@ pub fn unsupported(what: &str) -> Error {
 impl Stage {
     pub fn open() -> Result<Stage> {
         let cpus = two_cpus()?;
-        let shared = Arc::new(Shared::default());
-        let theirs = Arc::clone(&shared);
+        // Shared memory: a fork must not make the victim copy the page it writes to.
+        let memory = Area::map(PAGE, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1)?;
+        // SAFETY: a zeroed page that is never unmapped; a zeroed Shared is a valid one.
+        let shared: &'static Shared = unsafe { &*memory.0.cast::<Shared>() };
+        let theirs = shared;
         let victim = std::thread::spawn(move || {
             settle(cpus[1]);
             theirs.tid.store(tid(), Ordering::Release);
@@ -77,7 +78,7 @@ impl Stage {
         if let Some(victim) = self.victim.take() {
             let _ = victim.join();
         }
-        truth(&self.shared)
+        truth(self.shared)
     }
 }
 

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Does the observer attribute every shootdown to whom and what it should? Runs on this machine, as root.
+
+mod common;
+use common::{ceasefire, refused, run, skip, succeed};
+use serde_json::Value;
+
+/// False, and a skip is noted, where this machine does not let us watch.
+fn may_watch(name: &str) -> bool {
+    let said = run(&mut ceasefire(&["watch", "check"]));
+    match said.code {
+        0 => true,
+        4 => {
+            skip("watch", "this machine does not allow BPF programs (root is needed)");
+            false
+        }
+        code => panic!("{name}: check ended with {code}: {}{}", said.stdout, said.stderr),
+    }
+}
+
+fn storm_is_attributed(name: &str) {
+    if !may_watch(name) {
+        return;
+    }
+    let said = succeed(&mut ceasefire(&["watch", "selftest", name, "--json"]));
+    let verdict: Value = serde_json::from_str(said.stdout.trim()).expect("JSON");
+    let detail = verdict["detail"].as_str().unwrap_or_default().to_string();
+    println!("{name}: {detail}");
+    match verdict["verdict"].as_str() {
+        Some("ok") => {}
+        Some("skip") => skip(&format!("watch {name}"), &detail),
+        other => panic!("{name}: {other:?}: {detail}"),
+    }
+}
+
+macro_rules! storms {
+    ($($test:ident $name:literal,)*) => {
+        $(#[test]
+        fn $test() {
+            storm_is_attributed($name);
+        })*
+    };
+}
+
+storms! {
+    madvise_dontneed_is_attributed "madvise-dontneed",
+    madvise_free_is_attributed "madvise-free",
+    madvise_pageout_is_attributed "madvise-pageout",
+    munmap_is_attributed "munmap",
+    mmap_is_attributed "mmap",
+    brk_is_attributed "brk",
+    mprotect_is_attributed "mprotect",
+    mremap_is_attributed "mremap",
+    cow_is_attributed "cow",
+    fork_is_attributed "fork",
+    userfaultfd_is_attributed "userfaultfd",
+    thp_split_is_attributed "thp-split",
+    thp_collapse_is_attributed "thp-collapse",
+    msync_is_attributed "msync",
+    truncate_is_attributed "truncate",
+    set_memory_is_attributed "set-memory",
+}
+
+fn class<'a>(report: &'a Value, name: &str) -> &'a Value {
+    let classes = report["coverage"]["classes"].as_array().expect("classes");
+    classes.iter().find(|class| class["class"] == name).expect("the class")
+}
+
+#[test]
+fn storms_of_100_000_are_seen_whole() {
+    if !may_watch("coverage") {
+        return;
+    }
+    for storm in ["madvise-dontneed", "munmap", "mprotect", "mremap", "cow"] {
+        let rounds = 200_000;
+        let storm_args = ["watch", "storm", storm, "--rounds", &rounds.to_string()];
+        let mut args = vec!["watch", "stat", "--json", "--", common::BINARY];
+        args.extend(storm_args);
+        let said = succeed(&mut ceasefire(&args));
+        let line = said.stdout.lines().last().expect("a report");
+        let report: Value = serde_json::from_str(line).expect("JSON");
+        assert_eq!(report["schema"], "ceasefire.watch/1");
+        let queued = class(&report, "user")["queued"].as_u64().expect("a number");
+        let own = class(&report, "own")["queued"].as_u64().expect("a number");
+        let kernel = class(&report, "user")["kernel"].as_u64().expect("a number");
+        let share = (queued + own) as f64 / kernel as f64;
+        println!("{storm}: saw {} of {kernel} ({:.4} %)", queued + own, share * 100.0);
+        assert!(kernel >= 100_000, "{storm}: only {kernel} shootdowns: the victim was kept off its CPU");
+        assert!((0.999..=1.001).contains(&share), "{storm}: saw {queued} + {own} of {kernel}");
+        let lost = &report["coverage"]["lost"];
+        for kind in ["slots", "stacks", "rows", "events"] {
+            assert_eq!(lost[kind], 0, "{storm}: {lost}");
+        }
+        assert!(lost["answers"].as_u64().expect("a number") <= kernel / 1000, "{storm}: {lost}");
+        let memory = report["coverage"]["overhead"]["own_rss_kib_max"].as_u64().expect("a number");
+        assert!(memory < 60 << 10, "{memory} KiB");
+    }
+}
+
+#[test]
+fn a_command_keeps_its_exit_status() {
+    if !may_watch("status") {
+        return;
+    }
+    for (script, code) in [("exit 0", 0), ("exit 7", 7), ("kill -TERM $$", 128 + 15)] {
+        let said = run(&mut ceasefire(&["watch", "stat", "--", "sh", "-c", script]));
+        assert_eq!(said.code, code, "{}", said.stderr);
+        assert!(said.stdout.contains("user targets"), "no honesty block: {}", said.stdout);
+    }
+    refused(&mut ceasefire(&["watch", "stat", "--", "no-such-program"]), 2, "no-such-program");
+}
+
+#[test]
+fn intervals_are_counted_and_every_report_is_one_line_of_json() {
+    if !may_watch("intervals") {
+        return;
+    }
+    for verb in ["stat", "hist", "stacks", "matrix"] {
+        let said = succeed(&mut ceasefire(&["watch", verb, "0.1", "3", "--json"]));
+        let reports: Vec<Value> =
+            said.stdout.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        assert_eq!(reports.len(), 3, "{verb}: {}", said.stdout);
+        for report in reports {
+            assert_eq!(report["verb"], verb);
+            let window_ms = report["window_ns"].as_u64().expect("a number") / 1_000_000;
+            assert!((90..2000).contains(&window_ms), "{verb}: {window_ms} ms");
+        }
+    }
+}
+
+#[test]
+fn a_trace_has_a_line_for_each_shootdown() {
+    if !may_watch("trace") {
+        return;
+    }
+    let said = succeed(&mut ceasefire(&[
+        "watch",
+        "trace",
+        "--json",
+        "--cause",
+        "madvise-dontneed",
+        "--",
+        common::BINARY,
+        "watch",
+        "storm",
+        "madvise-dontneed",
+        "--rounds",
+        "1000",
+    ]));
+    let lines: Vec<Value> = said.stdout.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let events =
+        lines.iter().filter(|line| line["cause"] == "madvise-dontneed" && line["pages"] == 8).count();
+    let truth = lines.iter().find(|line| line["storm"] == "madvise-dontneed").expect("the storm's own words");
+    // Where another program takes the victim's CPU, that call finds nobody to interrupt.
+    let least = if truth["is_undisturbed"] == true { 1000 } else { 100 };
+    assert!((least..=1000).contains(&events), "{events} events of 1000 calls");
+    assert_eq!(lines.last().expect("a report")["coverage"]["lost"]["events"], 0);
+}
+
+#[test]
+fn bad_input_gets_one_sentence() {
+    if !may_watch("input") {
+        return;
+    }
+    refused(&mut ceasefire(&["watch", "stat", "-p", "4194304"]), 2, "4194304");
+    refused(&mut ceasefire(&["watch", "stat", "--cause", "weather"]), 2, "weather");
+    refused(&mut ceasefire(&["watch", "stat", "--cgroup", "/no/such/group"]), 2, "/no/such/group");
+    refused(&mut ceasefire(&["watch", "selftest", "no-such-storm"]), 2, "no-such-storm");
+}
+
+#[test]
+fn a_closed_pipe_ends_it() {
+    if !may_watch("pipe") {
+        return;
+    }
+    let script = format!("timeout 20 {} watch stat 0.1 --json | head -n 1", common::BINARY);
+    let said = run(std::process::Command::new("sh").args(["-c", &script]));
+    assert_eq!(said.stdout.lines().count(), 1);
+    assert!(!said.stderr.contains("panicked"), "{}", said.stderr);
+}
