@@ -96,10 +96,8 @@ pub fn secret(stage: &mut Stage, rounds: u64) -> Result<()> {
     // SAFETY: a descriptor that was just opened and that nobody else holds.
     let file = unsafe { OwnedFd::from_raw_fd(fd) };
     // SAFETY: our descriptor.
-    check(
-        unsafe { libc::ftruncate(file.as_raw_fd(), (rounds as usize * PAGE) as i64) },
-        "ftruncate was refused",
-    )?;
+    let code = unsafe { libc::ftruncate(file.as_raw_fd(), (rounds as usize * PAGE) as i64) };
+    check(code, "ftruncate was refused")?;
     let area =
         shared(&file, rounds).map_err(|_| unsupported("no locked memory for secret pages (ulimit -l)"))?;
     stage.wait_for_victim();

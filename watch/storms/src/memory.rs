@@ -191,10 +191,8 @@ pub fn userfaultfd(stage: &mut Stage, rounds: u64) -> Result<()> {
         for mode in [1, 0] {
             let mut protect = UffdProtect { start, length, mode };
             // SAFETY: as above.
-            check(
-                unsafe { libc::ioctl(fd, UFFDIO_WRITEPROTECT as _, &mut protect) },
-                "write protection was refused",
-            )?;
+            let code = unsafe { libc::ioctl(fd, UFFDIO_WRITEPROTECT as _, &mut protect) };
+            check(code, "write protection was refused")?;
         }
     }
     // SAFETY: our descriptor, used by nobody else.
