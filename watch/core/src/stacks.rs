@@ -11,6 +11,9 @@ use std::collections::HashMap;
 /// Processes whose mappings are remembered; more are read again.
 const PROCESSES_MAX: usize = 1024;
 
+/// A probe's own frames are among so many.
+const PROBE_FRAMES: usize = 6;
+
 pub struct Namer {
     symbols: Symbols,
     kernel: MapHandle,
@@ -28,11 +31,12 @@ impl Namer {
     pub fn kernel(&mut self, id: u32) -> Result<&[String]> {
         if !self.known.kernel.contains_key(&id) {
             let mut frames = self.symbols.frames(&maps::stack(&self.kernel, id)?);
+            // Innermost is the probe, whose own address has no name; then what called it.
             let is_probe = |frame: &String| {
-                ["bpf_", "__bpf_", "__traceiter_", "0x"].iter().any(|stem| frame.starts_with(stem))
+                ["bpf_trace_run", "__bpf_trace", "__traceiter_"].iter().any(|stem| frame.starts_with(stem))
             };
-            let first = frames.iter().position(|frame| !is_probe(frame)).unwrap_or(0);
-            frames.drain(..first);
+            let last = frames.iter().take(PROBE_FRAMES).rposition(is_probe);
+            frames.drain(..last.map_or(0, |last| last + 1));
             self.known.kernel.insert(id, frames);
         }
         Ok(self.known.kernel.get(&id).map_or(&[], Vec::as_slice))
