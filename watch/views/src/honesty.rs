@@ -84,7 +84,8 @@ fn overhead(coverage: &Coverage) -> String {
         Some(share) => {
             let runs: u64 = overhead.programs.iter().map(|program| program.runs).sum();
             let each: u64 = overhead.programs.iter().map(|program| program.run_ns).sum();
-            let each = if runs > 0 { format!(" ({} a run)", time(each / runs)) } else { String::new() };
+            let each =
+                each.checked_div(runs).map_or_else(String::new, |each| format!(" ({} a run)", time(each)));
             format!(
                 "overhead: probes {:.2} % of one CPU{each}, timed for {}; {own}\n",
                 share * 100.0,

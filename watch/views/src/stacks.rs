@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 
 pub fn render(window: &Snapshot, top: usize) -> String {
     let mut text = String::new();
-    let orders: [(&str, fn(&Site) -> u64); 2] =
+    type Order = fn(&Site) -> u64;
+    let orders: [(&str, Order); 2] =
         [("pages", |site| site.tally.pages), ("stolen time", |site| site.handler_ns.max(site.tally.targets))];
     for (title, order) in orders {
         let mut sites: Vec<&Site> =
