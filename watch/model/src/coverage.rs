@@ -96,7 +96,7 @@ impl Overhead {
 
     /// Share of one CPU that the probes took while they were timed.
     pub fn probe_share(&self) -> Option<f64> {
-        let spent: u64 = self.programs.iter().map(|program| program.run_ns).sum();
+        let spent: u64 = self.programs.iter().map(|program| program.run_ns).fold(0, u64::saturating_add);
         (self.timed_ns > 0).then(|| spent as f64 / self.timed_ns as f64)
     }
 }

@@ -38,7 +38,7 @@ impl Histogram {
         if self.buckets.len() <= bucket {
             self.buckets.resize(bucket + 1, 0);
         }
-        self.buckets[bucket] += 1;
+        self.buckets[bucket] = self.buckets[bucket].saturating_add(1);
     }
 
     pub fn merge(&mut self, other: &Histogram) {

@@ -7,15 +7,19 @@ pub mod cause;
 pub mod coverage;
 pub mod histogram;
 pub mod interrupts;
+pub mod neighbours;
 pub mod shootdown;
 pub mod snapshot;
+pub mod sum;
 pub mod symbols;
 
 pub use cause::{Cause, WhyFull};
 pub use coverage::{ClassCoverage, Coverage, Lost, Overhead, ProgramCost};
 pub use histogram::Histogram;
+pub use neighbours::{Batching, Neighbours, Range, Run, Saving};
 pub use shootdown::{Class, Kind, Latencies, Shootdown, Task};
 pub use snapshot::{ByTargets, Pair, Sender, Site, Snapshot, Stacks, Tally, Victim};
+pub use sum::Sum;
 
 /// The form of everything written as JSON; fields are added, never renamed.
 pub const SCHEMA: &str = "ceasefire.watch/1";

@@ -119,6 +119,49 @@ pub struct ByTargets {
     pub wait: Histogram,
 }
 
+/// Class, kind, kernel stack, call, its argument, freed tables.
+pub type SiteKey = (Class, Kind, Option<u32>, Option<u16>, u8, bool);
+
+impl Site {
+    pub fn key(&self) -> SiteKey {
+        (self.class, self.kind, self.kernel_stack, self.syscall, self.argument, self.freed_tables)
+    }
+}
+
+/// Process, thread, CPU, user stack, site.
+pub type SenderKey = (u32, u32, u32, Option<u32>, SiteKey);
+
+impl Sender {
+    pub fn key(&self) -> SenderKey {
+        let site = (self.class, self.kind, self.kernel_stack, self.syscall, self.argument, self.freed_tables);
+        (self.task.tgid, self.task.tid, self.cpu, self.user_stack, site)
+    }
+}
+
+/// Class, CPU, thread.
+pub type VictimKey = (Class, u32, u32);
+
+impl Victim {
+    pub fn key(&self) -> VictimKey {
+        (self.class, self.cpu, self.task.tid)
+    }
+}
+
+/// Class, sender and its CPU, victim and its CPU.
+pub type PairKey = (Class, u32, u32, u32, u32);
+
+impl Pair {
+    pub fn key(&self) -> PairKey {
+        (self.class, self.sender_tid, self.sender_cpu, self.victim_tid, self.victim_cpu)
+    }
+}
+
+impl ByTargets {
+    pub fn key(&self) -> (Class, u64) {
+        (self.class, self.targets_min)
+    }
+}
+
 /// Frames by name, innermost first; a frame without a name is its address.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Stacks {
@@ -151,14 +194,7 @@ pub struct Snapshot {
 impl Snapshot {
     /// What happened after `earlier`. Rows in which nothing happened are left out.
     pub fn since(&self, earlier: &Snapshot) -> Snapshot {
-        let site_key = |s: &Site| (s.class, s.kind, s.kernel_stack, s.syscall, s.argument, s.freed_tables);
-        let sender_key = |s: &Sender| {
-            let place =
-                (s.class, s.kind, s.kernel_stack, s.user_stack, s.syscall, s.argument, s.freed_tables);
-            (s.task.tgid, s.task.tid, s.cpu, place)
-        };
-        let pair_key = |p: &Pair| (p.class, p.sender_tid, p.sender_cpu, p.victim_tid, p.victim_cpu);
-        let sites = differ(&self.sites, &earlier.sites, site_key, |now, then| {
+        let sites = differ(&self.sites, &earlier.sites, Site::key, |now, then| {
             let mut left = now.clone();
             left.tally = now.tally.since(&then.tally);
             left.delivery_ns = now.delivery_ns.saturating_sub(then.delivery_ns);
@@ -170,12 +206,11 @@ impl Snapshot {
             left.handler = now.handler.since(&then.handler);
             (left.tally.shootdowns > 0).then_some(left)
         });
-        let senders = differ(&self.senders, &earlier.senders, sender_key, |now, then| {
+        let senders = differ(&self.senders, &earlier.senders, Sender::key, |now, then| {
             let tally = now.tally.since(&then.tally);
             (tally.shootdowns > 0).then(|| Sender { tally, ..now.clone() })
         });
-        let victim_key = |v: &Victim| (v.class, v.cpu, v.task.tid);
-        let victims = differ(&self.victims, &earlier.victims, victim_key, |now, then| {
+        let victims = differ(&self.victims, &earlier.victims, Victim::key, |now, then| {
             let mut left = now.clone();
             left.interruptions = now.interruptions.saturating_sub(then.interruptions);
             left.delivery_ns = now.delivery_ns.saturating_sub(then.delivery_ns);
@@ -183,21 +218,16 @@ impl Snapshot {
             left.stolen = now.stolen.since(&then.stolen);
             (left.interruptions > 0).then_some(left)
         });
-        let pairs = differ(&self.pairs, &earlier.pairs, pair_key, |now, then| {
+        let pairs = differ(&self.pairs, &earlier.pairs, Pair::key, |now, then| {
             let mut left = now.clone();
             left.interruptions = now.interruptions.saturating_sub(then.interruptions);
             left.stolen_ns = now.stolen_ns.saturating_sub(then.stolen_ns);
             (left.interruptions > 0).then_some(left)
         });
-        let by_targets = differ(
-            &self.by_targets,
-            &earlier.by_targets,
-            |b| (b.class, b.targets_min),
-            |now, then| {
-                let wait = now.wait.since(&then.wait);
-                (wait.count() > 0).then(|| ByTargets { wait, ..now.clone() })
-            },
-        );
+        let by_targets = differ(&self.by_targets, &earlier.by_targets, ByTargets::key, |now, then| {
+            let wait = now.wait.since(&then.wait);
+            (wait.count() > 0).then(|| ByTargets { wait, ..now.clone() })
+        });
         Snapshot {
             schema: self.schema.clone(),
             taken_ns: self.taken_ns,

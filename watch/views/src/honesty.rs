@@ -32,9 +32,11 @@ fn seen(class: &ClassCoverage, coverage: &Coverage) -> String {
         Some(kernel) => {
             let share = match kernel {
                 0 => String::new(),
-                kernel => format!(" ({:.2} %)", (class.queued + own) as f64 * 100.0 / kernel as f64),
+                kernel => {
+                    format!(" ({:.2} %)", class.queued.saturating_add(own) as f64 * 100.0 / kernel as f64)
+                }
             };
-            let seen = count(class.queued + own);
+            let seen = count(class.queued.saturating_add(own));
             let own = if own > 0 { format!(", {} of them our own", count(own)) } else { String::new() };
             format!(
                 "saw {seen} of {} {name} targets{share}{own}: {}{filtered}\n",
@@ -82,8 +84,9 @@ fn overhead(coverage: &Coverage) -> String {
     );
     match overhead.probe_share() {
         Some(share) => {
-            let runs: u64 = overhead.programs.iter().map(|program| program.runs).sum();
-            let each: u64 = overhead.programs.iter().map(|program| program.run_ns).sum();
+            let runs: u64 = overhead.programs.iter().map(|program| program.runs).fold(0, u64::saturating_add);
+            let each: u64 =
+                overhead.programs.iter().map(|program| program.run_ns).fold(0, u64::saturating_add);
             let each =
                 each.checked_div(runs).map_or_else(String::new, |each| format!(" ({} a run)", time(each)));
             format!(

@@ -5,6 +5,7 @@ pub mod honesty;
 pub mod json;
 pub mod matrix;
 pub mod numbers;
+pub mod savings;
 pub mod stacks;
 pub mod stat;
 pub mod table;

@@ -10,9 +10,13 @@ pub fn render(window: &Snapshot, top: usize) -> String {
     let mut cells: BTreeMap<(u32, u32), u64> = BTreeMap::new();
     let (mut rows, mut columns): (BTreeMap<u32, u64>, BTreeMap<u32, u64>) = Default::default();
     for pair in window.pairs.iter().filter(|pair| pair.class != Class::Own) {
-        *cells.entry((pair.sender_tid, pair.victim_tid)).or_default() += pair.interruptions;
-        *rows.entry(pair.sender_tid).or_default() += pair.interruptions;
-        *columns.entry(pair.victim_tid).or_default() += pair.interruptions;
+        for sum in [
+            cells.entry((pair.sender_tid, pair.victim_tid)).or_default(),
+            rows.entry(pair.sender_tid).or_default(),
+            columns.entry(pair.victim_tid).or_default(),
+        ] {
+            *sum = sum.saturating_add(pair.interruptions);
+        }
     }
     if cells.is_empty() {
         return format!("no shootdowns\n{}", honesty::block(&window.coverage));

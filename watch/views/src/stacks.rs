@@ -57,7 +57,8 @@ fn one(window: &Snapshot, site: &Site) -> String {
 pub fn folded(window: &Snapshot) -> String {
     let mut sums: BTreeMap<String, u64> = BTreeMap::new();
     for sender in window.senders.iter().filter(|sender| sender.class != Class::Own) {
-        *sums.entry(fold(window, sender)).or_default() += sender.tally.targets;
+        let sum = sums.entry(fold(window, sender)).or_default();
+        *sum = sum.saturating_add(sender.tally.targets);
     }
     sums.iter().map(|(stack, targets)| format!("{stack} {targets}\n")).collect()
 }

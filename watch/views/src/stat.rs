@@ -49,7 +49,7 @@ fn full(window: &Snapshot, keep: impl Fn(&ceasefire_watch_model::Site) -> bool) 
         .iter()
         .filter(|site| keep(site) && site.kind.is_full())
         .map(|site| site.tally.shootdowns)
-        .sum()
+        .fold(0, u64::saturating_add)
 }
 
 fn causes(window: &Snapshot, top: usize) -> String {
@@ -57,8 +57,8 @@ fn causes(window: &Snapshot, top: usize) -> String {
     for site in window.sites.iter().filter(|site| site.class != Class::Own) {
         let sum = sums.entry((site.class, site.cause.to_string())).or_default();
         sum.0.add(&site.tally);
-        sum.1 += site.delivery_ns;
-        sum.2 += site.handler_ns;
+        sum.1 = sum.1.saturating_add(site.delivery_ns);
+        sum.2 = sum.2.saturating_add(site.handler_ns);
     }
     let mut sums: Vec<_> = sums.into_iter().collect();
     sums.sort_by_key(|(_, (tally, _, _))| std::cmp::Reverse(tally.targets));
@@ -112,7 +112,8 @@ fn senders(window: &Snapshot, top: usize) -> String {
         let sum = sums.entry(sender.task.tid).or_default();
         sum.0 = task(&sender.task);
         sum.1.add(&sender.tally);
-        *sum.2.entry(sender.cause.to_string()).or_default() += sender.tally.targets;
+        let targets = sum.2.entry(sender.cause.to_string()).or_default();
+        *targets = targets.saturating_add(sender.tally.targets);
     }
     let mut sums: Vec<_> = sums.into_values().collect();
     sums.sort_by_key(|(_, tally, _)| std::cmp::Reverse(tally.targets));
