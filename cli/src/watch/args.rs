@@ -2,6 +2,7 @@
 //! The observer's part of the command line.
 
 use clap::{Args, Subcommand, ValueEnum};
+use std::path::PathBuf;
 use std::time::Duration;
 
 #[derive(Debug, Args)]
@@ -27,6 +28,10 @@ pub enum Verb {
     Stacks(Stacks),
     /// Who interrupts whom: senders down, victims across
     Matrix(Stat),
+    /// Write what is seen to a file that any machine can read
+    Record(Record),
+    /// Show what a record holds; needs neither root nor this machine
+    Report(Report),
     /// Make known storms and see whether they are attributed to whom and what they should be
     Selftest(Selftest),
     /// Make one known storm (used by selftest)
@@ -58,6 +63,23 @@ pub struct Filters {
     /// Only those whose sender waited at least this long, in microseconds
     #[arg(long, value_name = "US")]
     pub min_us: Option<u64>,
+}
+
+impl Filters {
+    /// As they were asked for.
+    pub fn words(&self) -> Vec<String> {
+        let number = |name: &str, value: Option<u64>| value.map(|value| format!("{name} {value}"));
+        let parts = [
+            number("--pid", self.pid.map(u64::from)),
+            number("--tid", self.tid.map(u64::from)),
+            self.comm.as_ref().map(|comm| format!("--comm {comm}")),
+            self.cgroup.as_ref().map(|cgroup| format!("--cgroup {}", cgroup.display())),
+            number("--cpu", self.cpu.map(u64::from)),
+            (!self.cause.is_empty()).then(|| format!("--cause {}", self.cause.join(","))),
+            number("--min-us", self.min_us),
+        ];
+        parts.into_iter().flatten().collect()
+    }
 }
 
 #[derive(Debug, Args, Clone)]
@@ -97,14 +119,102 @@ pub struct Stat {
 
 #[derive(Debug, Args)]
 pub struct Trace {
-    /// At the end, the counts of everything seen
+    /// At the end, pages by stack, latency, savings, and what batching would save
     #[arg(long)]
     pub summary: bool,
+    /// A line for each shootdown, also where several flushed one range piece by piece
+    #[arg(long)]
+    pub each: bool,
+    /// Neighbours begin within this time after the first of them
+    #[arg(long, value_name = "US", default_value_t = WITHIN_US, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub within_us: u64,
     /// Also user stacks (JSON)
     #[arg(long)]
     pub user_stacks: bool,
     #[command(flatten)]
     pub window: Window,
+}
+
+/// How long a flush may be put off for the next one, where nothing else is said.
+pub const WITHIN_US: u64 = 1000;
+
+#[derive(Debug, Args)]
+pub struct Record {
+    /// The file; replaced when the recording is whole
+    #[arg(short, long, value_name = "FILE", default_value = "watch.record")]
+    pub output: PathBuf,
+    /// Also every shootdown by itself (for trace, and for what batching would save)
+    #[arg(long)]
+    pub events: bool,
+    /// Record so many of them; the rest are only counted
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    pub events_max: u64,
+    /// Also user stacks
+    #[arg(long)]
+    pub user_stacks: bool,
+    /// Stop, and keep the evidence, once one victim loses more than this many microseconds at once
+    #[arg(long, value_name = "US")]
+    pub auto: Option<u64>,
+    /// Time between windows [default: 1s, or more in long recordings]
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    pub interval: Option<Duration>,
+    /// Stop after this long: 90s, 10m, 3h
+    #[arg(long = "for", value_name = "TIME", value_parser = seconds)]
+    pub duration: Option<Duration>,
+    /// Stop when the file is this large
+    #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..=1_048_576))]
+    pub size_max: u64,
+    #[command(flatten)]
+    pub filters: Filters,
+    /// Record while this command runs, and return its exit status
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<std::ffi::OsString>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum View {
+    /// Counts by cause, sender and victim
+    Stat,
+    /// Distributions
+    Hist,
+    /// Stacks by pages and by stolen time
+    Stacks,
+    /// Senders down, victims across
+    Matrix,
+    /// A line for each range (records with --events)
+    Trace,
+    /// What to change, with the figures that speak for it
+    Advice,
+    /// Pages by stack, latency, savings, and what batching would save
+    Savings,
+}
+
+#[derive(Debug, Args)]
+pub struct Report {
+    /// A file that `ceasefire watch record` has written
+    pub file: PathBuf,
+    #[arg(long, value_enum, default_value_t = View::Stat)]
+    pub view: View,
+    #[arg(long)]
+    pub json: bool,
+    /// Rows of each table
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub top: usize,
+    /// hist: how they are grouped
+    #[arg(long, value_enum, default_value_t = By::All)]
+    pub by: By,
+    /// stacks: one line a stack, for flame graphs
+    #[arg(long)]
+    pub folded: bool,
+    /// A report for each window; trace: a line for each shootdown
+    #[arg(long)]
+    pub each: bool,
+    /// Only these causes
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub cause: Vec<String>,
+    /// Neighbours begin within this time after the first of them
+    #[arg(long, value_name = "US", default_value_t = WITHIN_US, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub within_us: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

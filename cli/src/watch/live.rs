@@ -2,11 +2,12 @@
 //! Windows of time on this machine: start watching, wait for the end, show the difference.
 
 use super::args::{By, Filters, Hist, Stacks, Stat, Trace, Window};
+use super::causes::{causes, is_same};
+use super::lines::Lines;
 use ceasefire_base::exec::print_line;
 use ceasefire_base::{cancel, Error, Result};
 use ceasefire_watch::{EventOptions, Filter, Observer, Options};
-use ceasefire_watch_model::cause::CAUSES;
-use ceasefire_watch_model::{Cause, Shootdown, Snapshot, Stacks as Names};
+use ceasefire_watch_model::{Batching, Cause, Range, Shootdown, Snapshot, Stacks as Names};
 use ceasefire_watch_views::{self as views, hist::By as HistBy};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
@@ -15,6 +16,8 @@ use std::time::{Duration, Instant};
 
 /// Longest time between two looks at the command and at signals.
 const STEP: Duration = Duration::from_millis(50);
+/// How long a line waits for neighbours of a thread that is silent.
+const LINGER: Duration = Duration::from_millis(200);
 
 pub fn check(json: bool) -> Result<u8> {
     let checks = ceasefire_watch::examine();
@@ -82,7 +85,7 @@ pub fn stacks(args: &Stacks) -> Result<u8> {
 
 pub fn trace(args: &Trace) -> Result<u8> {
     let window = &args.window;
-    let causes = causes(&window.filters)?;
+    let causes = causes(&window.filters.cause)?;
     let options = Options {
         pairs: false,
         user_stacks: args.user_stacks,
@@ -90,27 +93,48 @@ pub fn trace(args: &Trace) -> Result<u8> {
         filter: filter(&window.filters)?,
         ..Options::default()
     };
+    let within_ns = args.within_us * 1000;
     let mut session = Session::start(options, window)?;
+    let mut lines = Lines::new(args.each, within_ns);
+    let mut batching = [Range::Any, Range::Touching].map(|range| Batching::new(range, within_ns));
     if !window.json {
         print_line(&views::trace::head());
     }
-    let mut show = |shootdown: &Shootdown, names: &Names| {
-        if !causes.is_empty() && !causes.iter().any(|cause| is_same(cause, &shootdown.cause)) {
-            return;
+    let end = window.duration.or(window.interval).map(|duration| Instant::now() + duration);
+    loop {
+        let mut show = |shootdown: &Shootdown, names: &Names| {
+            if !causes.is_empty() && !causes.iter().any(|cause| is_same(cause, &shootdown.cause)) {
+                return;
+            }
+            if args.summary {
+                batching.iter_mut().for_each(|batching| batching.take(shootdown));
+            }
+            match window.json {
+                true => print_line(&views::json::event(shootdown, names)),
+                false => lines.take(shootdown),
+            }
+        };
+        let left = end.map_or(LINGER, |end| end.saturating_duration_since(Instant::now()).min(LINGER));
+        let is_over = session.wait(Some(left), &mut show)?;
+        lines.quiet(session.observer.now_ns());
+        let is_late = end.is_some_and(|end| Instant::now() >= end);
+        if is_over || is_late || ceasefire_base::exec::check_output().is_err() {
+            break;
         }
-        print_line(&match window.json {
-            true => views::json::event(shootdown, names),
-            false => views::trace::line(shootdown),
-        });
-    };
-    session.wait(window.duration.or(window.interval), &mut show)?;
+    }
+    lines.end();
+    batching.iter_mut().for_each(Batching::end);
     let all = session.window(&causes)?;
     if window.json {
         print_line(&views::json::window("trace", &all));
-    } else if args.summary {
-        print_line(views::stacks::render(&all, window.top).trim_end());
-    } else {
-        print_line(views::honesty::block(&all.coverage).trim_end());
+    }
+    match (args.summary, window.json) {
+        (true, false) => {
+            print_line(views::savings::render(&all, Some(&batching), window.top).trim_end());
+        }
+        (true, true) => print_line(&views::savings::json(&all, Some(&batching), window.top)),
+        (false, false) => print_line(views::honesty::block(&all.coverage).trim_end()),
+        (false, true) => {}
     }
     session.finish()
 }
@@ -122,7 +146,7 @@ fn windows(
     window: &Window,
     render: impl Fn(&Snapshot) -> String,
 ) -> Result<u8> {
-    let causes = causes(&window.filters)?;
+    let causes = causes(&window.filters.cause)?;
     let mut session = Session::start(Options { filter: filter(&window.filters)?, ..options }, window)?;
     let mut left = window.count.unwrap_or(u64::MAX);
     loop {
@@ -141,8 +165,9 @@ fn windows(
     }
 }
 
-struct Session {
-    observer: Observer,
+pub(super) struct Session {
+    pub(super) observer: Observer,
+    began: Instant,
     since: Snapshot,
     latest: Snapshot,
     command: Option<Child>,
@@ -151,17 +176,29 @@ struct Session {
 }
 
 impl Session {
-    fn start(options: Options, window: &Window) -> Result<Session> {
+    pub(super) fn start(options: Options, window: &Window) -> Result<Session> {
         cancel::install()?;
         let mut observer = Observer::start(options)?;
         let since = observer.snapshot()?;
         let command = spawn(window)?;
         let end = window.duration.map(|duration| Instant::now() + duration);
-        Ok(Session { observer, latest: since.clone(), since, command, status: None, end })
+        Ok(Session {
+            observer,
+            began: Instant::now(),
+            latest: since.clone(),
+            since,
+            command,
+            status: None,
+            end,
+        })
     }
 
     /// Until the interval, the command, the time, or the user's patience is over; true if it was not the interval.
-    fn wait(&mut self, interval: Option<Duration>, take: &mut dyn FnMut(&Shootdown, &Names)) -> Result<bool> {
+    pub(super) fn wait(
+        &mut self,
+        interval: Option<Duration>,
+        take: &mut dyn FnMut(&Shootdown, &Names),
+    ) -> Result<bool> {
         let until = interval.map(|interval| Instant::now() + interval);
         let mut events = Vec::new();
         loop {
@@ -190,7 +227,7 @@ impl Session {
         }
     }
 
-    fn window(&mut self, causes: &[Cause]) -> Result<Snapshot> {
+    pub(super) fn window(&mut self, causes: &[Cause]) -> Result<Snapshot> {
         self.latest = self.observer.snapshot()?;
         let mut window = self.latest.since(&self.since);
         if !causes.is_empty() {
@@ -199,9 +236,18 @@ impl Session {
         Ok(window)
     }
 
-    fn next(&mut self) -> Result<()> {
+    pub(super) fn next(&mut self) -> Result<()> {
         self.since = self.latest.clone();
         Ok(())
+    }
+
+    pub(super) fn began(&self) -> Instant {
+        self.began
+    }
+
+    /// The command has not ended.
+    pub(super) fn is_running(&self) -> bool {
+        self.command.is_some()
     }
 
     fn command_ended(&mut self) -> Result<bool> {
@@ -216,8 +262,16 @@ impl Session {
         Ok(true)
     }
 
+    /// Waits for a command that still runs, unless the user does not.
+    pub(super) fn let_end(&mut self) -> Result<()> {
+        while self.is_running() && !cancel::requested() && !self.command_ended()? {
+            std::thread::sleep(STEP);
+        }
+        Ok(())
+    }
+
     /// A command that still runs is stopped, as the terminal would have.
-    fn finish(mut self) -> Result<u8> {
+    pub(super) fn finish(mut self) -> Result<u8> {
         if let Some(command) = &mut self.command {
             // SAFETY: kill() takes numbers; the child has not been waited for, so its id is its own.
             unsafe { libc::kill(command.id() as i32, libc::SIGTERM) };
@@ -245,22 +299,7 @@ fn words(window: &Window) -> String {
     words.join(" ")
 }
 
-fn is_same(wanted: &Cause, cause: &Cause) -> bool {
-    wanted.name() == cause.name()
-}
-
-fn causes(filters: &Filters) -> Result<Vec<Cause>> {
-    let named = |name: &String| {
-        Cause::named(name).ok_or_else(|| {
-            let names: Vec<&str> = CAUSES.iter().map(|(name, _)| *name).collect();
-            Error::usage(format!("there is no cause named '{name}'"))
-                .remedy(format!("choose from {}", names.join(", ")))
-        })
-    };
-    filters.cause.iter().map(named).collect()
-}
-
-fn filter(filters: &Filters) -> Result<Filter> {
+pub(super) fn filter(filters: &Filters) -> Result<Filter> {
     for (what, id) in [("process", filters.pid), ("thread", filters.tid)] {
         let Some(id) = id else { continue };
         if !std::path::Path::new(&format!("/proc/{id}")).exists() {

@@ -2,8 +2,15 @@
 //! The observer's verbs. Those that look at this machine are in `live`, which needs the feature `watch`.
 
 pub mod args;
+mod causes;
+#[cfg(feature = "watch")]
+mod environment;
+mod lines;
 #[cfg(feature = "watch")]
 mod live;
+#[cfg(feature = "watch")]
+mod record;
+mod report;
 #[cfg(feature = "watch")]
 mod selftest;
 
@@ -15,6 +22,9 @@ pub fn run(watch: Watch) -> Result<u8> {
     if let Verb::Storm(storm) = watch.verb {
         return ceasefire_watch_storms::make(&storm.name, storm.rounds).map(|()| 0);
     }
+    if let Verb::Report(report) = &watch.verb {
+        return report::report(report);
+    }
     ceasefire_watch::available()?;
     #[cfg(feature = "watch")]
     return match watch.verb {
@@ -24,8 +34,9 @@ pub fn run(watch: Watch) -> Result<u8> {
         Verb::Hist(args) => live::hist(&args),
         Verb::Stacks(args) => live::stacks(&args),
         Verb::Matrix(args) => live::matrix(&args),
+        Verb::Record(args) => record::record(&args),
         Verb::Selftest(args) => selftest::run(&args),
-        Verb::Storm(_) => Ok(0),
+        Verb::Storm(_) | Verb::Report(_) => Ok(0),
     };
     #[cfg(not(feature = "watch"))]
     Ok(0)

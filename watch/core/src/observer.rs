@@ -109,6 +109,8 @@ pub struct Observer {
     cpus: u32,
     release: String,
     blind: Vec<String>,
+    /// Naming a place compares many frames; there are few places.
+    places: HashMap<Vec<u8>, Place>,
 }
 
 impl Observer {
@@ -176,6 +178,7 @@ impl Observer {
             cpus: settings.cpus,
             release: kernel::release(),
             blind,
+            places: HashMap::new(),
         })
     }
 
@@ -226,6 +229,11 @@ impl Observer {
             take(self.shootdown(event)?);
         }
         Ok(())
+    }
+
+    /// The clock of `start_ns` and `taken_ns`.
+    pub fn now_ns(&self) -> u64 {
+        kernel::monotonic_ns()
     }
 
     /// The stacks that events and snapshots refer to.
@@ -285,6 +293,10 @@ impl Observer {
     }
 
     fn place(&mut self, key: &wire::SiteKey) -> Result<Place> {
+        let bytes = wire::bytes_of(key);
+        if let Some(place) = self.places.get(&bytes) {
+            return Ok(place.clone());
+        }
         let class = class(key.class);
         let kind = kind(key.kind);
         let syscall = (key.syscall != wire::NO_SYSCALL).then_some(key.syscall);
@@ -295,7 +307,9 @@ impl Observer {
         };
         let cause = Cause::classify(class, frames, syscall, key.argument);
         let why_full = WhyFull::of(class, kind, &cause);
-        Ok(Place { class, kind, syscall, kernel_stack, cause, why_full })
+        let place = Place { class, kind, syscall, kernel_stack, cause, why_full };
+        self.places.insert(bytes, place.clone());
+        Ok(place)
     }
 
     fn sites(&mut self) -> Result<Vec<Site>> {
@@ -458,6 +472,7 @@ impl Observer {
     }
 }
 
+#[derive(Clone)]
 struct Place {
     class: Class,
     kind: Kind,

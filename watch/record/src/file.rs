@@ -66,6 +66,10 @@ impl Recording {
         self.writer.whole_bytes() >= self.bytes_max
     }
 
+    pub fn processes(&self) -> usize {
+        self.writer.processes()
+    }
+
     pub fn knows(&self, tgid: u32) -> bool {
         self.writer.knows(tgid)
     }

@@ -114,6 +114,10 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
+    pub fn processes(&self) -> usize {
+        self.processes.len()
+    }
+
     pub fn knows(&self, tgid: u32) -> bool {
         self.processes.contains(&tgid)
     }

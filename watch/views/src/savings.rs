@@ -179,8 +179,8 @@ fn places(window: &Snapshot, batching: &Batching, top: usize) -> String {
         .into_iter()
         .map(|((_, cause, stack), saving)| {
             let frames = stack.and_then(|id| window.stacks.kernel.get(&id));
-            // What the call is known by: its outermost frames are the same for all.
-            let way: Vec<&str> = frames.into_iter().flatten().take(3).map(String::as_str).collect();
+            let way: Vec<&str> = frames.into_iter().flatten().map(String::as_str).collect();
+            let way = &way[way.iter().take_while(|frame| is_shared(frame)).count()..];
             vec![
                 cause.to_string(),
                 count(saving.shootdowns),
@@ -189,7 +189,7 @@ fn places(window: &Snapshot, batching: &Batching, top: usize) -> String {
                 count(saving.saved_targets),
                 time(saving.saved_wait_ns),
                 format!("{} of {}", count(saving.full_runs), count(saving.runs)),
-                way.join(" < "),
+                way[..way.len().min(3)].join(" < "),
             ]
         })
         .collect();
@@ -199,6 +199,13 @@ fn places(window: &Snapshot, batching: &Batching, top: usize) -> String {
     let full = format!("groups full or over {CEILING_PAGES} pages");
     let head = ["cause", "sent", "saved", "share", "received less", "waited less", &full, "innermost frames"];
     table::render(&head, &[0, 7], &rows)
+}
+
+/// Innermost frames that all shootdowns have.
+fn is_shared(frame: &str) -> bool {
+    ["smp_call_function", "on_each_cpu", "flush_tlb", "native_flush", "tlb_f", "arch_tlbbatch"]
+        .iter()
+        .any(|stem| frame.starts_with(stem))
 }
 
 /// The same as one document; histograms are those of the sites.

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a record says about the machine and its processes: settings that cause shootdowns, allocators in use.
+
+use ceasefire_watch_record::{Environment, Process};
+use std::collections::BTreeMap;
+use std::fs;
+
+/// Kernel settings that decide about shootdowns.
+const SETTINGS: [&str; 14] = [
+    "/proc/sys/kernel/numa_balancing",
+    "/proc/sys/vm/compaction_proactiveness",
+    "/proc/sys/vm/dirty_expire_centisecs",
+    "/proc/sys/vm/dirty_writeback_centisecs",
+    "/proc/sys/vm/swappiness",
+    "/sys/devices/system/cpu/isolated",
+    "/sys/devices/system/cpu/nohz_full",
+    "/sys/kernel/debug/x86/tlb_single_page_flush_ceiling",
+    "/sys/kernel/mm/ksm/run",
+    "/sys/kernel/mm/lru_gen/enabled",
+    "/sys/kernel/mm/transparent_hugepage/defrag",
+    "/sys/kernel/mm/transparent_hugepage/enabled",
+    "/sys/kernel/mm/transparent_hugepage/khugepaged/defrag",
+    "/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs",
+];
+
+/// Parts of file names by which allocators and runtimes are known.
+const LIBRARIES: [&str; 10] = [
+    "libc.so",
+    "libc-2",
+    "ld-musl",
+    "jemalloc",
+    "tcmalloc",
+    "mimalloc",
+    "libjvm",
+    "libgomp",
+    "node",
+    "libpython",
+];
+
+/// Variables that set up allocators.
+const VARIABLES: [&str; 8] = [
+    "GLIBC_TUNABLES",
+    "MALLOC_",
+    "MALLOC_CONF",
+    "_RJEM_MALLOC_CONF",
+    "LD_PRELOAD",
+    "TCMALLOC_",
+    "MIMALLOC_",
+    "GODEBUG",
+];
+
+const WORDS_MAX: usize = 32;
+
+fn first_line(path: &str) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    Some(text.lines().next().unwrap_or_default().to_string())
+}
+
+fn field(text: &str, name: &str) -> Option<String> {
+    let value = |line: &str| line.strip_prefix(name)?.trim_start().strip_prefix(':').map(str::to_string);
+    text.lines().find_map(value).map(|value| value.trim().to_string())
+}
+
+pub fn here() -> Environment {
+    let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let memory_kib = field(&memory, "MemTotal").and_then(|text| text.split(' ').next()?.parse().ok());
+    let nodes = fs::read_dir("/sys/devices/system/node").map_or(1, |entries| {
+        let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+        let is_node =
+            |name: &String| name.strip_prefix("node").is_some_and(|number| number.parse::<u32>().is_ok());
+        names.filter(is_node).count().max(1) as u32
+    });
+    let started = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let settings: BTreeMap<String, String> =
+        SETTINGS.into_iter().filter_map(|path| Some((path.to_string(), first_line(path)?))).collect();
+    Environment {
+        ceasefire: env!("CARGO_PKG_VERSION").to_string(),
+        kernel: first_line("/proc/sys/kernel/osrelease").unwrap_or_default(),
+        machine: std::env::consts::ARCH.to_string(),
+        cpu_model: field(&fs::read_to_string("/proc/cpuinfo").unwrap_or_default(), "model name")
+            .unwrap_or_default(),
+        cpus: cpus(),
+        nodes,
+        memory_kib: memory_kib.unwrap_or(0),
+        started_s: started.map_or(0, |since| since.as_secs()),
+        settings,
+        ..Environment::default()
+    }
+}
+
+/// Those online, whatever this process may use.
+fn cpus() -> u32 {
+    let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+    let is_cpu = |line: &&str| {
+        line.strip_prefix("cpu").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    text.lines().filter(is_cpu).count() as u32
+}
+
+/// None where it has ended.
+pub fn process(tgid: u32, comm: &str) -> Option<Process> {
+    let read = |name: &str| fs::read(format!("/proc/{tgid}/{name}"));
+    let status = String::from_utf8_lossy(&read("status").ok()?).into_owned();
+    let maps = String::from_utf8_lossy(&read("maps").unwrap_or_default()).into_owned();
+    let words = |bytes: Vec<u8>| -> Vec<String> {
+        let words = bytes.split(|byte| *byte == 0).filter(|word| !word.is_empty());
+        words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+    };
+    let mut libraries: Vec<String> = maps
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(5)?.rsplit('/').next())
+        .filter(|name| LIBRARIES.iter().any(|part| name.contains(part)))
+        .map(str::to_string)
+        .collect();
+    libraries.sort();
+    libraries.dedup();
+    let mut variables = words(read("environ").unwrap_or_default());
+    variables.retain(|variable| VARIABLES.iter().any(|name| variable.starts_with(name)));
+    let mut command = words(read("cmdline").unwrap_or_default());
+    for list in [&mut command, &mut libraries, &mut variables] {
+        list.truncate(WORDS_MAX);
+    }
+    Some(Process {
+        tgid,
+        comm: comm.to_string(),
+        command,
+        threads: field(&status, "Threads").and_then(|text| text.parse().ok()).unwrap_or(0),
+        cpus_allowed: field(&status, "Cpus_allowed_list").unwrap_or_default(),
+        libraries,
+        variables,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_and_this_process_are_described() {
+        let here = here();
+        assert!(!here.kernel.is_empty() && here.memory_kib > 0 && here.nodes > 0);
+        let own = process(std::process::id(), "test").expect("runs");
+        assert!(own.threads > 0 && !own.command.is_empty() && !own.cpus_allowed.is_empty());
+        assert_eq!(process(4_194_304, "nobody"), None);
+    }
+}
