@@ -70,7 +70,7 @@ fn every_view_of_a_record_needs_neither_root_nor_the_machine() {
     assert_eq!(report(&file, &["--json", "--each"]).stdout.lines().count(), 3);
     let events = report(&file, &["--view", "trace", "--json"]);
     assert_eq!(events.stdout.lines().count(), 150 + 1);
-    // 50 pages side by side, one flush each, within a millisecond: one line, 50 shootdowns, a factor of one.
+    // 150 pages side by side, one flush each, within a millisecond: one line, 150 shootdowns, a factor of one.
     let lines = report(&file, &["--view", "trace"]).stdout;
     let line = lines.lines().nth(1).expect("a line");
     let words: Vec<&str> = line.split_whitespace().collect();
@@ -198,7 +198,7 @@ fn a_full_disk_keeps_what_was_recorded() {
     let disk = scratch.0.join("disk");
     std::fs::create_dir(&disk).expect("made");
     let mounted =
-        run(std::process::Command::new("mount").args(["-t", "tmpfs", "-o", "size=64k", "none"]).arg(&disk));
+        run(std::process::Command::new("mount").args(["-t", "tmpfs", "-o", "size=256k", "none"]).arg(&disk));
     if mounted.code != 0 {
         return skip("watch full disk", "tmpfs cannot be mounted here");
     }
@@ -206,7 +206,7 @@ fn a_full_disk_keeps_what_was_recorded() {
     let name = path(&file);
     let args = [
         "watch", "record", "--events", "-o", &name, "--", BINARY, "watch", "storm", "munmap", "--rounds",
-        "5000",
+        "20000",
     ];
     let said = run(&mut ceasefire(&args));
     let shown = run(&mut ceasefire(&["watch", "report", &name]));

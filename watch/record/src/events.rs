@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
 /// Events of one frame.
-pub const CHUNK: usize = 4_096;
+pub const CHUNK: usize = 1_024;
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Block {

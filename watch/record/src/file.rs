@@ -9,13 +9,16 @@ use std::io::{self, Seek, SeekFrom, Write};
 use std::os::unix::fs::{fchown, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Given its name when it is finished or dropped; then it holds all that was written before.
+/// Given its name when it is finished or dropped; then it holds all that was written before. One that holds nothing
+/// yet replaces nothing.
 pub struct Recording {
     path: PathBuf,
     temporary: PathBuf,
     writer: Writer<File>,
     /// Bytes after which recording stops.
     bytes_max: u64,
+    /// Of its head, which is no content.
+    head_bytes: u64,
     is_named: bool,
 }
 
@@ -46,7 +49,8 @@ impl Recording {
             let _ = fs::remove_file(&temporary);
             unwritten(&path, &error)
         })?;
-        Ok(Recording { path, temporary, writer, bytes_max, is_named: false })
+        let head_bytes = writer.whole_bytes();
+        Ok(Recording { path, temporary, writer, bytes_max, head_bytes, is_named: false })
     }
 
     pub fn path(&self) -> &Path {
@@ -105,8 +109,9 @@ impl Recording {
         };
         // The whole frames stay, and what the broken one took may hold the end.
         let whole_bytes = self.writer.whole_bytes();
+        let is_empty = whole_bytes <= self.head_bytes;
         let file = self.writer.get_mut();
-        if file.set_len(whole_bytes).is_ok() && file.seek(SeekFrom::Start(whole_bytes)).is_ok() {
+        if !is_empty && file.set_len(whole_bytes).is_ok() && file.seek(SeekFrom::Start(whole_bytes)).is_ok() {
             let why = format!("it could not be written any further: {}", disk::reason(&error));
             let _ = self.writer.end(&End { reason: why, ..End::default() });
         }
@@ -119,6 +124,10 @@ impl Recording {
             return Ok(());
         }
         self.is_named = true;
+        if self.writer.whole_bytes() <= self.head_bytes {
+            let _ = fs::remove_file(&self.temporary);
+            return Ok(());
+        }
         let file = self.writer.get_mut();
         let _ = file.flush().and_then(|()| file.sync_all());
         fs::rename(&self.temporary, &self.path).map_err(|error| {
@@ -158,5 +167,45 @@ fn give_to_caller(file: &File) {
     let id = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
     if let (Some(user), Some(group)) = (id("SUDO_UID"), id("SUDO_GID")) {
         let _ = fchown(file, Some(user), Some(group));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scratch(name: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("ceasefire-record-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).expect("made");
+        path
+    }
+
+    #[test]
+    fn a_recording_is_there_at_once_or_not_at_all() {
+        let dir = scratch("atomic");
+        let path = dir.join("a.record");
+        fs::write(&path, "older").expect("written");
+        let environment = Environment::default();
+        drop(Recording::create(&path, &environment, 1 << 20).expect("created"));
+        assert_eq!(fs::read(&path).expect("there"), b"older");
+        let mut recording = Recording::create(&path, &environment, 1 << 20).expect("created");
+        recording.window(&Snapshot::default()).expect("written");
+        assert_eq!(fs::read(&path).expect("there"), b"older");
+        drop(recording);
+        let bytes = fs::read(&path).expect("there");
+        let mut reader = crate::Reader::new(&bytes[..]).expect("a record");
+        assert!(matches!(reader.next_item(), Ok(Some(crate::Item::Window(_)))));
+        assert!(matches!(reader.next_item(), Err(crate::Error::Cut(_))));
+        assert_eq!(fs::read_dir(&dir).expect("there").count(), 1);
+        fs::remove_dir_all(dir).expect("removed");
+    }
+
+    #[test]
+    fn what_is_no_file_is_not_replaced() {
+        for path in ["/dev/null", "/"] {
+            let error =
+                Recording::create(Path::new(path), &Environment::default(), 1).err().expect("refused");
+            assert_eq!(error.kind, ceasefire_base::Kind::Usage);
+        }
     }
 }
