@@ -149,7 +149,7 @@ fn version(source: &mut impl Read) -> Result<u64> {
         return Err(if expected.starts_with(&name) { Error::Cut(0) } else { Error::NotARecord });
     }
     let mut number: u32 = 0;
-    for place in 0..10 {
+    for place in 0..12 {
         let digit = frame::read(source, 1)?;
         match digit.first() {
             None => return Err(Error::Cut(0)),

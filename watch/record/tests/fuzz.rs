@@ -34,7 +34,7 @@ static ALLOCATOR: Counting = Counting;
 /// One test at a time: the counter counts everybody's.
 static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
-const ROUNDS: u64 = 2_500;
+const ROUNDS: u64 = 800;
 const MEMORY_MAX: usize = 128 << 20;
 
 fn random(state: &mut u64) -> u64 {
