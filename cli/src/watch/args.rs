@@ -67,6 +67,7 @@ pub struct Filters {
 
 impl Filters {
     /// As they were asked for.
+    #[cfg(feature = "watch")]
     pub fn words(&self) -> Vec<String> {
         let number = |name: &str, value: Option<u64>| value.map(|value| format!("{name} {value}"));
         let parts = [

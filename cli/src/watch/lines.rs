@@ -23,6 +23,7 @@ impl Lines {
     }
 
     /// Nothing earlier than this will come.
+    #[cfg(feature = "watch")]
     pub fn quiet(&mut self, now_ns: u64) {
         // Events arrive a little late.
         const LATE_NS: u64 = 100_000_000;
