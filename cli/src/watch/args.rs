@@ -57,7 +57,7 @@ pub struct Filters {
     /// Only those sent by this CPU
     #[arg(long, short = 'c', value_name = "CPU")]
     pub cpu: Option<u32>,
-    /// Only these causes (in tables of causes, senders and stacks)
+    /// Only these causes; of victims, those whose sender had one of them
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub cause: Vec<String>,
     /// Only those whose sender waited at least this long, in microseconds

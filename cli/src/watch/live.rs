@@ -47,10 +47,15 @@ pub fn check(json: bool) -> Result<u8> {
 }
 
 pub fn stat(args: &Stat) -> Result<u8> {
+    if args.no_stacks && !args.window.filters.cause.is_empty() {
+        return Err(Error::usage("--cause and --no-stacks exclude each other: the stack tells the cause")
+            .remedy("leave out --no-stacks"));
+    }
     let options = Options {
         latencies: !args.sender_only,
         kernel_stacks: !args.no_stacks,
-        pairs: false,
+        // Which victims belong to a cause is told by who interrupted them.
+        pairs: !args.window.filters.cause.is_empty(),
         ..Options::default()
     };
     let what = match args.window.command.first() {
@@ -61,7 +66,8 @@ pub fn stat(args: &Stat) -> Result<u8> {
 }
 
 pub fn matrix(args: &Stat) -> Result<u8> {
-    let options = Options { histograms: false, kernel_stacks: false, ..Options::default() };
+    let kernel_stacks = !args.window.filters.cause.is_empty();
+    let options = Options { histograms: false, kernel_stacks, ..Options::default() };
     windows("matrix", options, &args.window, |window| views::matrix::render(window, args.window.top))
 }
 
@@ -297,6 +303,21 @@ fn spawn(window: &Window) -> Result<Option<Child>> {
 fn words(window: &Window) -> String {
     let words: Vec<_> = window.command.iter().map(|word| word.to_string_lossy()).collect();
     words.join(" ")
+}
+
+fn is_same(wanted: &Cause, cause: &Cause) -> bool {
+    wanted.name() == cause.name()
+}
+
+pub fn causes(filters: &Filters) -> Result<Vec<Cause>> {
+    let named = |name: &String| {
+        Cause::named(name).ok_or_else(|| {
+            let names: Vec<&str> = CAUSES.iter().map(|(name, _)| *name).collect();
+            Error::usage(format!("there is no cause named '{name}'"))
+                .remedy(format!("choose from {}", names.join(", ")))
+        })
+    };
+    filters.cause.iter().map(named).collect()
 }
 
 pub(super) fn filter(filters: &Filters) -> Result<Filter> {

@@ -188,6 +188,7 @@ impl Observer {
         let coverage = self.coverage()?;
         let sites = self.sites()?;
         let senders = self.senders()?;
+        let stacks = self.namer.known.used_by(&sites, &senders);
         Ok(Snapshot {
             schema: SCHEMA.to_string(),
             taken_ns: kernel::monotonic_ns(),
@@ -203,7 +204,7 @@ impl Observer {
             victims: self.victims()?,
             pairs: self.pairs()?,
             by_targets: self.by_targets()?,
-            stacks: self.namer.known.clone(),
+            stacks,
             coverage,
         })
     }

@@ -8,10 +8,13 @@ pub mod coverage;
 pub mod histogram;
 pub mod interrupts;
 pub mod neighbours;
+mod retain;
 pub mod shootdown;
 pub mod snapshot;
 pub mod sum;
 pub mod symbols;
+#[cfg(test)]
+mod testing;
 
 pub use cause::{Cause, WhyFull};
 pub use coverage::{ClassCoverage, Coverage, Lost, Overhead, ProgramCost};

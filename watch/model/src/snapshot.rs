@@ -3,7 +3,7 @@
 
 use crate::{Cause, Class, Coverage, Histogram, Kind, Task, WhyFull};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -169,6 +169,19 @@ pub struct Stacks {
     pub user: BTreeMap<u32, Vec<String>>,
 }
 
+impl Stacks {
+    /// Only those that these rows name: a window must not carry every stack there ever was.
+    pub fn used_by(&self, sites: &[Site], senders: &[Sender]) -> Stacks {
+        let pick = |all: &BTreeMap<u32, Vec<String>>, ids: BTreeSet<u32>| {
+            ids.into_iter().filter_map(|id| Some((id, all.get(&id)?.clone()))).collect()
+        };
+        let kernel = sites.iter().map(|site| site.kernel_stack);
+        let kernel = kernel.chain(senders.iter().map(|sender| sender.kernel_stack)).flatten().collect();
+        let user = senders.iter().filter_map(|sender| sender.user_stack).collect();
+        Stacks { kernel: pick(&self.kernel, kernel), user: pick(&self.user, user) }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Snapshot {
     pub schema: String,
@@ -228,6 +241,7 @@ impl Snapshot {
             let wait = now.wait.since(&then.wait);
             (wait.count() > 0).then(|| ByTargets { wait, ..now.clone() })
         });
+        let stacks = self.stacks.used_by(&sites, &senders);
         Snapshot {
             schema: self.schema.clone(),
             taken_ns: self.taken_ns,
@@ -241,15 +255,9 @@ impl Snapshot {
             victims,
             pairs,
             by_targets,
-            stacks: self.stacks.clone(),
+            stacks,
             coverage: self.coverage.since(&earlier.coverage),
         }
-    }
-
-    /// Drops rows of other causes; the coverage stays that of everything.
-    pub fn retain_cause(&mut self, keep: impl Fn(&Cause) -> bool) {
-        self.sites.retain(|site| keep(&site.cause));
-        self.senders.retain(|sender| keep(&sender.cause));
     }
 
     /// The tally of a class.
@@ -304,5 +312,28 @@ mod tests {
         assert_eq!(window.window_ns, 200);
         let left: Vec<(u32, u64)> = window.pairs.iter().map(|p| (p.sender_tid, p.interruptions)).collect();
         assert_eq!(left, [(2, 2), (3, 1)]);
+    }
+
+    #[test]
+    fn a_window_carries_the_stacks_of_its_own_rows_alone() {
+        let names = |ids: &[u32]| ids.iter().map(|id| (*id, vec![format!("frame_{id}")])).collect();
+        let all = Stacks { kernel: names(&[1, 2, 3]), user: names(&[7, 8]) };
+        let site = |id: u32, sent: u64| {
+            let mut site = crate::testing::site(Cause::Munmap, &[(1, sent)]);
+            site.kernel_stack = Some(id);
+            site
+        };
+        let early =
+            Snapshot { sites: vec![site(1, 4), site(2, 4)], stacks: all.clone(), ..Snapshot::default() };
+        let mut sender = crate::testing::sender(5, Cause::Munmap, 1);
+        (sender.kernel_stack, sender.user_stack) = (Some(3), Some(8));
+        let late = Snapshot {
+            sites: vec![site(1, 4), site(2, 5)],
+            senders: vec![sender],
+            stacks: all,
+            ..Snapshot::default()
+        };
+        let window = late.since(&early);
+        assert_eq!(window.stacks, Stacks { kernel: names(&[2, 3]), user: names(&[8]) });
     }
 }
