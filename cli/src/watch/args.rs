@@ -18,6 +18,8 @@ pub enum Verb {
         #[arg(long)]
         json: bool,
     },
+    /// Senders, victims, causes and who interrupts whom, live on the terminal
+    Top(Top),
     /// Count by cause, sender and victim, while a command runs or until Ctrl-C
     Stat(Stat),
     /// One line for each shootdown
@@ -116,6 +118,32 @@ pub struct Stat {
     pub no_stacks: bool,
     #[command(flatten)]
     pub window: Window,
+}
+
+#[derive(Debug, Args)]
+pub struct Top {
+    /// Seconds between two looks
+    #[arg(value_parser = seconds, default_value = "1")]
+    pub interval: Duration,
+    /// Looks until the end
+    pub count: Option<u64>,
+    /// Stop after this long: 90s, 10m, 3h
+    #[arg(long = "for", value_name = "TIME", value_parser = seconds)]
+    pub duration: Option<Duration>,
+    /// No terminal needed: the reports of `stat`, one each interval
+    #[arg(long)]
+    pub plain: bool,
+    /// No colours (as with NO_COLOR in the environment)
+    #[arg(long)]
+    pub no_color: bool,
+    /// Only the sending side: no times, no victims, least overhead
+    #[arg(long)]
+    pub sender_only: bool,
+    /// Also user stacks
+    #[arg(long)]
+    pub user_stacks: bool,
+    #[command(flatten)]
+    pub filters: Filters,
 }
 
 #[derive(Debug, Args)]

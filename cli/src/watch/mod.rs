@@ -13,6 +13,8 @@ mod record;
 mod report;
 #[cfg(feature = "watch")]
 mod selftest;
+#[cfg(feature = "watch")]
+mod top;
 
 use args::{Verb, Watch};
 use ceasefire_base::Result;
@@ -29,6 +31,7 @@ pub fn run(watch: Watch) -> Result<u8> {
     #[cfg(feature = "watch")]
     return match watch.verb {
         Verb::Check { json } => live::check(json),
+        Verb::Top(args) => top::run(args),
         Verb::Stat(args) => live::stat(&args),
         Verb::Trace(args) => live::trace(&args),
         Verb::Hist(args) => live::hist(&args),
