@@ -196,7 +196,7 @@ fn counterparts(lines: &mut Lines, title: &str, total: &Snapshot, sums: BTreeMap
         vec![name, cpu.to_string(), count(interruptions), time(stolen_ns)]
     };
     let rows = sums.into_iter().take(MOST).map(row).collect();
-    section(lines, title, &["thread", "CPU", "interruptions", "stolen"], rows);
+    section(lines, title, &["thread", "CPU", "interrupts", "stolen"], rows);
 }
 
 fn stacks(lines: &mut Lines, total: &Snapshot, senders: &[&Sender]) {
