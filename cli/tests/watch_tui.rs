@@ -75,9 +75,13 @@ fn masked(screen: &str) -> String {
                 letter => text.push(letter),
             }
         }
-        for unit in ["# ns", "# us", "# ms", "# s"] {
-            text = text.replace(unit, "# TIME");
+        let mut words: Vec<&str> = text.split(' ').collect();
+        for place in 1..words.len() {
+            if words[place - 1] == "#" && ["ns", "us", "ms", "s"].contains(&words[place]) {
+                words[place] = "TIME";
+            }
         }
+        let text = words.join(" ");
         lines.push(text.trim_end().to_string());
     }
     lines.join("\n").trim_end().to_string() + "\n"
@@ -309,6 +313,22 @@ fn the_terminal_is_given_back_however_it_ends() {
     }
     for args in [&["0.1", "3"][..], &["0.1", "--for", "500ms"]] {
         assert_restored(&top(args, 80, 24).end(), 0);
+    }
+}
+
+/// Also where nobody is told of it by a signal, as under nohup.
+#[test]
+fn a_terminal_that_goes_away_ends_it() {
+    if !may_watch("hangup") {
+        return;
+    }
+    for prefix in ["", "trap '' HUP; "] {
+        let script = format!("{prefix}exec '{BINARY}' watch top 0.2");
+        let mut command = Command::new("sh");
+        let mut top = Pty::spawn(command.args(["-c", &script]).env("TERM", "xterm"), 80, 24);
+        top.wait("the start", |screen| screen.contains("[1 senders]"));
+        let code = top.hang_up();
+        assert!(code == 0 || code == 1, "{prefix}: {code}");
     }
 }
 

@@ -6,7 +6,9 @@ use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Longest wait for anything: the machine may have much else to do.
@@ -20,6 +22,8 @@ pub struct Pty {
     slave: OwnedFd,
     before: Settings,
     seen: Arc<Mutex<Seen>>,
+    reader: Option<JoinHandle<()>>,
+    is_over: Arc<AtomicBool>,
 }
 
 struct Seen {
@@ -87,16 +91,23 @@ impl Pty {
         let seen =
             Arc::new(Mutex::new(Seen { screen: vt100::Parser::new(rows, columns, 0), bytes: Vec::new() }));
         let (mut reader, shared) = (master.try_clone().expect("a descriptor"), Arc::clone(&seen));
-        // Ends with the terminal: when both ends are closed, there is nothing more to read.
-        std::thread::spawn(move || {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let stop = Arc::clone(&is_over);
+        let reader = std::thread::spawn(move || {
             let mut buffer = [0; 65_536];
-            while let Ok(length @ 1..) = reader.read(&mut buffer) {
+            while !stop.load(Ordering::SeqCst) {
+                let mut wait = libc::pollfd { fd: reader.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+                // SAFETY: one descriptor, which is ours.
+                if unsafe { libc::poll(&mut wait, 1, 50) } <= 0 {
+                    continue;
+                }
+                let Ok(length @ 1..) = reader.read(&mut buffer) else { return };
                 let mut seen = shared.lock().expect("no panic there");
                 seen.screen.process(&buffer[..length]);
                 seen.bytes.extend(&buffer[..length]);
             }
         });
-        Pty { child, master, slave, before, seen }
+        Pty { child, master, slave, before, seen, reader: Some(reader), is_over }
     }
 
     pub fn press(&mut self, keys: &str) {
@@ -135,6 +146,23 @@ impl Pty {
         }
     }
 
+    /// Closes our end, as a terminal's window does, and waits for the program's end.
+    pub fn hang_up(mut self) -> i32 {
+        self.is_over.store(true, Ordering::SeqCst);
+        if let Some(reader) = self.reader.take() {
+            reader.join().expect("no panic there");
+        }
+        self.master = File::open("/dev/null").expect("a descriptor");
+        let end = Instant::now() + PATIENCE;
+        loop {
+            match self.child.try_wait().expect("our child") {
+                Some(status) => return status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)),
+                None => assert!(Instant::now() < end, "it outlives its terminal"),
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     pub fn end(mut self) -> End {
         let end = Instant::now() + PATIENCE;
         let status = loop {
@@ -160,6 +188,7 @@ impl Pty {
 
 impl Drop for Pty {
     fn drop(&mut self) {
+        self.is_over.store(true, Ordering::SeqCst);
         if matches!(self.child.try_wait(), Ok(None)) {
             let _ = self.child.kill();
             let _ = self.child.wait();

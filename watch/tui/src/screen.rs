@@ -7,13 +7,16 @@ use crossterm::terminal::{disable_raw_mode, enable_raw_mode, EnterAlternateScree
 use ratatui::backend::CrosstermBackend;
 use ratatui::{Frame, Terminal};
 use std::io::{self, Stdout, Write};
+use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Once;
+use std::time::Duration;
 
 static IS_OURS: AtomicBool = AtomicBool::new(false);
 
 pub struct Screen {
-    terminal: Terminal<CrosstermBackend<Stdout>>,
+    /// Never dropped: its own drop writes to standard error, and panics when that is a terminal that has gone away.
+    terminal: ManuallyDrop<Terminal<CrosstermBackend<Stdout>>>,
 }
 
 impl Screen {
@@ -45,7 +48,8 @@ impl Drop for Screen {
 fn enter() -> io::Result<Screen> {
     enable_raw_mode()?;
     crossterm::execute!(io::stdout(), EnterAlternateScreen)?;
-    Ok(Screen { terminal: Terminal::new(CrosstermBackend::new(io::stdout()))? })
+    let terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;
+    Ok(Screen { terminal: ManuallyDrop::new(terminal) })
 }
 
 /// Once; what cannot be undone now cannot be undone at all.
@@ -67,6 +71,15 @@ fn hook() {
             usual(panic);
         }));
     });
+}
+
+/// Waits for keys or a signal; false once the terminal is gone. crossterm must not wait itself: reading from a terminal
+/// that has hung up, it never returns.
+pub fn wait(time: Duration) -> bool {
+    let mut keys = libc::pollfd { fd: libc::STDIN_FILENO, events: libc::POLLIN, revents: 0 };
+    // SAFETY: poll() gets one descriptor and writes nothing else.
+    unsafe { libc::poll(&mut keys, 1, i32::try_from(time.as_millis()).unwrap_or(i32::MAX)) };
+    keys.revents & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) == 0
 }
 
 pub fn lost(error: &io::Error) -> Error {

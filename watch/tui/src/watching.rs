@@ -54,9 +54,10 @@ pub fn run(source: &mut dyn Source, settings: Settings, limits: Limits) -> Resul
             screen.draw(|frame| draw(frame, &app))?;
             is_stale = false;
         }
-        let mut wait = next.saturating_duration_since(Instant::now()).min(cancel::POLL);
-        while event::poll(wait).map_err(|error| screen::lost(&error))? {
-            wait = Duration::ZERO;
+        if !screen::wait(next.saturating_duration_since(Instant::now()).min(cancel::POLL)) {
+            return Err(screen::lost(&std::io::ErrorKind::UnexpectedEof.into()));
+        }
+        while event::poll(Duration::ZERO).map_err(|error| screen::lost(&error))? {
             let action = match event::read().map_err(|error| screen::lost(&error))? {
                 Event::Key(key) => app.key(key),
                 Event::Resize(..) => Action::Draw,
