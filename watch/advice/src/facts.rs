@@ -139,7 +139,7 @@ impl CauseFacts<'_> {
         self.sender.as_ref().map_or("PID".into(), |(task, _)| task.tgid.to_string())
     }
 
-    pub fn library(&self, part: &str) -> Option<&str> {
+    pub fn linked_library(&self, part: &str) -> Option<&str> {
         let libraries = &self.process?.libraries;
         libraries.iter().find(|name| name.contains(part)).map(String::as_str)
     }

@@ -78,7 +78,7 @@ fn memory_given_back(cause: &CauseFacts<'_>, facts: &Facts<'_>) -> Advice {
     };
     let allocator = ["jemalloc", "tcmalloc", "mimalloc"]
         .into_iter()
-        .find(|name| object.map_or(cause.library(name).is_some(), |object| object.contains(name)));
+        .find(|name| object.map_or(cause.linked_library(name).is_some(), |object| object.contains(name)));
     let is_sure = object.is_some();
     match (allocator, is_sure) {
         (Some("jemalloc"), _) => new(
