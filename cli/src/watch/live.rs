@@ -124,7 +124,7 @@ pub fn trace(args: &Trace) -> Result<u8> {
         let is_over = session.wait(Some(left), &mut show)?;
         lines.quiet(session.observer.now_ns());
         let is_late = end.is_some_and(|end| Instant::now() >= end);
-        if is_over || is_late || ceasefire_base::exec::check_output().is_err() {
+        if is_over || is_late || ceasefire_base::exec::output_is_over() {
             break;
         }
     }
@@ -163,8 +163,7 @@ fn windows(
             false => render(&report).trim_end().to_string(),
         });
         left = left.saturating_sub(1);
-        if is_over || window.interval.is_none() || left == 0 || ceasefire_base::exec::check_output().is_err()
-        {
+        if is_over || window.interval.is_none() || left == 0 || ceasefire_base::exec::output_is_over() {
             return session.finish();
         }
         session.next()?;
@@ -225,9 +224,7 @@ impl Session {
                 }
                 return Ok(true);
             }
-            if until.is_some_and(|until| Instant::now() >= until)
-                || ceasefire_base::exec::check_output().is_err()
-            {
+            if until.is_some_and(|until| Instant::now() >= until) || ceasefire_base::exec::output_is_over() {
                 return Ok(false);
             }
         }
@@ -303,21 +300,6 @@ fn spawn(window: &Window) -> Result<Option<Child>> {
 fn words(window: &Window) -> String {
     let words: Vec<_> = window.command.iter().map(|word| word.to_string_lossy()).collect();
     words.join(" ")
-}
-
-fn is_same(wanted: &Cause, cause: &Cause) -> bool {
-    wanted.name() == cause.name()
-}
-
-pub fn causes(filters: &Filters) -> Result<Vec<Cause>> {
-    let named = |name: &String| {
-        Cause::named(name).ok_or_else(|| {
-            let names: Vec<&str> = CAUSES.iter().map(|(name, _)| *name).collect();
-            Error::usage(format!("there is no cause named '{name}'"))
-                .remedy(format!("choose from {}", names.join(", ")))
-        })
-    };
-    filters.cause.iter().map(named).collect()
 }
 
 pub(super) fn filter(filters: &Filters) -> Result<Filter> {

@@ -14,7 +14,7 @@ pub fn run(args: Top) -> Result<u8> {
         return plain(args);
     }
     tui::require_terminal()?;
-    let causes = live::causes(&args.filters)?;
+    let causes = super::causes::causes(&args.filters.cause)?;
     let filter = live::filter(&args.filters)?;
     cancel::install()?;
     let options =

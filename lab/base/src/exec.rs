@@ -12,6 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -662,13 +663,22 @@ fn no_pipe(error: &io::Error) -> Error {
 /// The first error of `print_line`.
 static OUTPUT_ERROR: OnceLock<io::Error> = OnceLock::new();
 
+/// Somebody read our output and reads no more.
+static READER_GONE: AtomicBool = AtomicBool::new(false);
+
 /// A line on standard output; a reader that went away is no reason to fail.
 pub fn print_line(line: &str) {
     if let Err(error) = writeln!(io::stdout(), "{line}") {
-        if error.kind() != io::ErrorKind::BrokenPipe {
-            let _ = OUTPUT_ERROR.set(error);
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => READER_GONE.store(true, Ordering::Relaxed),
+            _ => drop(OUTPUT_ERROR.set(error)),
         }
     }
+}
+
+/// True if nothing that is printed from now on will be read: what would print for ever may end.
+pub fn output_is_over() -> bool {
+    READER_GONE.load(Ordering::Relaxed) || OUTPUT_ERROR.get().is_some()
 }
 
 /// Err if a line could not be written, e.g. to a file on a full disk.
