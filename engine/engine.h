@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Which CPUs must flush when a page-table entry changes: the coherence decisions
+ * of ABIS (Amit, USENIX ATC 2017, sections 3 and 4), without any Linux in them.
+ *
+ * SPTE     two bytes beside each PTE, guarded by the same lock.
+ * version  of an address space: how many rounds it has completed.
+ * round    a flush of the whole address space that every CPU has executed, or
+ *          must execute before it uses the address space again.
+ * hwA      the PTE's accessed bit. Hardware sets it before it caches the entry.
+ *
+ * What an SPTE promises, as long as hwA is clear (a PTE that is not present
+ * counts as clear). It speaks of what was filled from this very slot:
+ *
+ *   NEVER       nothing
+ *   UNCACHED    no CPU holds an entry
+ *   ALL, v      whoever holds an entry filled it before round v + 1 was over
+ *   CPU c, v    the same, and nobody but CPU c holds one
+ *
+ * While hwA is set it promises nothing. So whoever clears hwA, or takes a PTE
+ * with hwA set away, must store a new SPTE under the same hold of the lock.
+ */
+#ifndef ENGINE_H
+#define ENGINE_H
+
+#include "engine_deps.h"	/* u8, u16, u32, u64, bool; supplied by each host */
+
+typedef u16 spte_t;
+
+/* High byte: holder + 1, 0 for any CPU. Low byte: version modulo SPTE_VERSIONS, plus 1. */
+#define SPTE_NEVER	((spte_t)0x0000)
+#define SPTE_UNCACHED	((spte_t)0xff00)
+#define SPTE_VERSIONS	255u
+/* A CPU of a higher number is recorded as "any CPU", which is always right. */
+#define SPTE_CPUS	254u
+
+/* Rounds between stamp and proof: the first may have begun before the stamp. */
+#define ABIS_GAP	2u
+
+enum abis_targets {
+	ABIS_NONE,		/* nobody holds the entry */
+	ABIS_CPU,		/* at most one CPU does */
+	ABIS_SET,		/* only a ranges' accumulator: at most these do */
+	ABIS_ALL,		/* anyone may */
+};
+
+/* Why. The first three let targets off. */
+enum abis_reason {
+	ABIS_IDLE,		/* hwA clear since the stamp, and enough rounds since */
+	ABIS_UNCACHED,		/* flushed everywhere since hwA was cleared, not used again */
+	ABIS_PRIVATE,		/* one CPU alone can hold it */
+	ABIS_RECENT,		/* as ABIS_IDLE, but the rounds are still to come */
+	ABIS_ACCESSED,		/* hwA set */
+	ABIS_NEVER,		/* nothing is known */
+	ABIS_REASONS,
+};
+
+struct abis_verdict {
+	u8 targets;		/* enum abis_targets, never ABIS_SET */
+	u8 reason;		/* enum abis_reason */
+	u16 cpu;		/* ABIS_CPU alone */
+};
+
+/* The targets of a range of PTEs together. All zero: none. */
+struct abis_range {
+	u8 targets;		/* enum abis_targets */
+	u16 cpu;		/* ABIS_CPU alone */
+	u64 set[4];		/* ABIS_SET alone: bit of each CPU below SPTE_CPUS */
+};
+
+spte_t spte_shared(u64 version);
+spte_t spte_private(u32 cpu, u64 version);
+spte_t spte_cleared(spte_t spte, bool accessed, u64 version);
+struct abis_verdict abis_decide(spte_t spte, bool accessed, u64 version);
+u64 abis_round_done(u64 version, u64 version_begun);
+bool abis_round_force(u32 *blocked, u32 every);
+void abis_range_add(struct abis_range *range, struct abis_verdict verdict);
+
+#endif
