@@ -35,6 +35,9 @@ pub struct Boot {
     pub thp: Option<String>,
     #[serde(default)]
     pub memory_kib: Option<u64>,
+    /// What the kernel's own switch says; null without one.
+    #[serde(default)]
+    pub mode: Option<String>,
 }
 
 /// Totals over the measured part of one repeat, by counter name; null where not measurable.
