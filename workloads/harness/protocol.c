@@ -148,6 +148,19 @@ static void print_count(const char *name, int64_t value)
 		printf("\"%s\":%lld", name, (long long)value);
 }
 
+static void print_abis(const struct abis_sample *sample)
+{
+	printf(",\"abis\":");
+	if (!sample->is_there) {
+		printf("null");
+		return;
+	}
+	for (unsigned int i = 0; i < sample->pairs; i++)
+		printf("%c\"%s\":%llu", i ? ',' : '{', sample->pair[i].name,
+		       (unsigned long long)sample->pair[i].value);
+	printf(sample->pairs ? "}" : "{}");
+}
+
 void protocol_run(const struct outcome *outcome)
 {
 	const struct run *run = &outcome->run;
@@ -172,6 +185,7 @@ void protocol_run(const struct outcome *outcome)
 		print_count("received", run->expect_received);
 		putchar('}');
 	}
+	print_abis(&outcome->abis);
 	printf(",\"extra\":{");
 	for (unsigned int i = 0; i < outcome->extras; i++)
 		printf("%s\"%s\":%.17g", i ? "," : "", outcome->extra[i].key, outcome->extra[i].value);
