@@ -87,11 +87,11 @@ start_repository() {
 	git -C "$dir" tag base
 	[ "$has_engine" != true ] || {
 		lay_engine "$dir"
-		commit "$dir" "$(cat "$here/overlay/engine.message")"
+		commit "$dir" "$(grep -v '^#' "$here/overlay/engine.message")"
 	}
 	for room in "${rooms[@]}"; do
 		lay_room "$room" "$dir"
-		commit "$dir" "$(cat "$here/overlay/$room.message")"
+		commit "$dir" "$(grep -v '^#' "$here/overlay/$room.message")"
 	done
 }
 
