@@ -48,7 +48,9 @@ spte_t spte_cleared(spte_t spte, bool accessed, u64 version)
 /*
  * Who must flush the entry that an atomic exchange just took out of the table?
  * @accessed: hwA of the very value that the exchange returned.
- * @version: read under the same hold of the lock, at any time.
+ * @version: read under the same hold of the lock, and not before an SPTE was
+ * stored in that hold. A version older than the stamp would look like a wrap
+ * of it, 254 rounds old. For the same reason a version must never go back.
  */
 struct abis_verdict abis_decide(spte_t spte, bool accessed, u64 version)
 {

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What a core may do between any two steps of its own program: walk the tables
+ * for any address of the loaded context, keep or drop what it found, use it.
+ */
+#include "model.h"
+
+static void drop_walk(struct core *core)
+{
+	if (core->walk.valid)
+		COUNT(walks_dropped);
+	core->walk.valid = false;
+}
+
+static void drop_upper(struct core *core, int asid)
+{
+	for (int region = 0; region < REGIONS; region++)
+		core->upper[asid][region].valid = false;
+}
+
+void cpu_flush(struct core *core)
+{
+	drop_walk(core);
+	drop_upper(core, core->cr3_asid);
+	for (int page = 0; page < PAGES; page++)
+		core->tlb[core->cr3_asid][page].valid = false;
+}
+
+/* Drops all paging-structure caches of the PCID, whatever the address. */
+void cpu_invlpg(struct core *core, int page)
+{
+	drop_walk(core);
+	drop_upper(core, core->cr3_asid);
+	core->tlb[core->cr3_asid][page].valid = false;
+}
+
+void cpu_load_cr3(struct core *core, int mm, int asid, bool flush)
+{
+	drop_walk(core);
+	core->cr3_mm = mm;
+	core->cr3_asid = asid;
+	if (flush)
+		cpu_flush(core);
+}
+
+static void finish_walk(struct core *core)
+{
+	if (core->walk.valid)
+		core->tlb[core->cr3_asid][core->walk_page] = core->walk;
+	core->walk.valid = false;
+}
+
+/* Speculative or not. The accessed bit is set atomically, with the PTE that is read. */
+static void start_walk(struct core *core, int page)
+{
+	int asid = core->cr3_asid, region = page / SLOTS;
+	struct upper *upper = &core->upper[asid][region];
+	struct mm *mm = &w.mm[core->cr3_mm];
+	struct pte *pte;
+
+	if (upper->valid && upper->filled < mm->tables_dead_before[region]) {
+		/*
+		 * switch_mm_irqs_off() leaves mm_cpumask before it leaves CR3: for some
+		 * instructions Linux itself lets such a walk happen. Its result goes with the next flush.
+		 */
+		if (must_flush(core, asid, core->cr3_mm))
+			return;
+		fail("tables", "core %d walks a table that was freed or moved away", (int)(core - w.core));
+	}
+	if (!upper->valid) {
+		if (mm->table[region] == NOBODY)
+			return;
+		*upper = (struct upper){ .valid = true, .table = mm->table[region], .filled = w.now };
+	}
+	pte = &w.table[upper->table].pte[page % SLOTS];
+	if (!pte->present)
+		return;
+	COUNT(walks);
+	pte->accessed = true;
+	core->walk_page = page;
+	core->walk = (struct entry){ .valid = true, .write = pte->write, .page = pte->page,
+				     .filled = w.now, .ctx_id = mm->ctx_id };
+	if (random_below(4))
+		finish_walk(core);
+}
+
+/* An access by the program, by the kernel for it, or by an NMI: nmi_uaccess_okay(), and not lazy. */
+void cpu_use(struct core *core, int page)
+{
+	struct mm *mm = &w.mm[core->cr3_mm];
+	struct entry *entry = &core->tlb[core->cr3_asid][page];
+
+	if (core->loaded <= 0 || core->loaded != core->current_mm || core->is_lazy)
+		return;
+	if (core->loaded != core->cr3_mm)
+		fail("model", "loaded_mm and CR3 differ");
+	if (!entry->valid) {
+		start_walk(core, page);
+		finish_walk(core);
+		return;
+	}
+	if (entry->ctx_id != mm->ctx_id)
+		fail("stale", "core %d uses another process's translation", (int)(core - w.core));
+	if (entry->filled < mm->dead_before[page])
+		fail("stale", "core %d uses page %d of mm %d as it was before an operation that has finished",
+		     (int)(core - w.core), page, core->cr3_mm);
+	COUNT(used);
+	if (core->op.kind || tlb_busy(core))
+		COUNT(used_inside_operation);
+	int table = mm->table[page / SLOTS];
+	if (table == NOBODY || !w.table[table].pte[page % SLOTS].present || w.table[table].pte[page % SLOTS].page != entry->page)
+		COUNT(used_stale_in_time);
+}
+
+void cpu_step(struct core *core)
+{
+	int page = some_page();
+	bool hot = page == w.focus || w.mm[core->cr3_mm].hot >> page & 1;
+
+	if (!core->cr3_mm)
+		return;
+	switch (random_below(8)) {
+	case 0:
+		if (core->tlb[core->cr3_asid][page].valid)
+			COUNT(evicted);
+		core->tlb[core->cr3_asid][page].valid = false;
+		break;
+	case 1:
+		core->upper[core->cr3_asid][page / SLOTS].valid = false;
+		break;
+	case 2:
+		finish_walk(core);
+		break;
+	case 3:
+		if ((hot || !random_below(256)) && !core->walk.valid)
+			start_walk(core, page);
+		break;
+	default:
+		if (hot || core->tlb[core->cr3_asid][page].valid || !random_below(256))
+			cpu_use(core, page);
+	}
+}

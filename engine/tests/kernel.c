@@ -1,0 +1,880 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Operations on page tables as Linux 6.12 does them, in small steps, with the
+ * hooks of ABIS. Each is a program: op->step says where it is.
+ *
+ * The rules, all under the page-table lock of the slot:
+ *   1. What takes hwA from a slot, and what takes a PTE away, is one atomic
+ *      exchange; only the value it returned counts.
+ *   2. Then the version is read, then the SPTE stored: spte_cleared().
+ *   3. Then abis_decide(), with a version not older than any this hold has stored.
+ *   4. SPTE_UNCACHED only after the flush, or its elision, within this hold.
+ */
+#include "model.h"
+
+static u32 slot_of(int page) { return (u32)page % SLOTS; }
+static int region_of(int page) { return page / SLOTS; }
+
+/* SPTEs of an earlier time with tracking say nothing: in between nobody stamped. */
+static spte_t *spte_of(struct table *table, int slot)
+{
+	if (table->epoch != w.epoch) {
+		for (int i = 0; i < SLOTS; i++) {
+			table->spte[i] = SPTE_NEVER;
+			table->clear_since[i] = -1;
+		}
+		table->epoch = w.epoch;
+		COUNT(epoch_wiped);
+	}
+	return &table->spte[slot];
+}
+
+static void table_init(int index, int mm)
+{
+	struct table *table = &w.table[index];
+
+	*table = (struct table){ .mm = mm, .lock = NOBODY, .epoch = w.epoch };
+	for (int slot = 0; slot < SLOTS; slot++) {
+		table->spte[slot] = SPTE_NEVER;
+		table->clear_since[slot] = -1;
+	}
+}
+
+static int table_alloc(int mm)
+{
+	for (int i = 0; i < TABLES; i++) {
+		if (w.table[i].mm == NOBODY) {
+			table_init(i, mm);
+			return i;
+		}
+	}
+	fail("model", "no table is left");
+}
+
+/* True when the lock was taken. The static keys are read inside the hold. */
+static bool lock(struct core *core, int table)
+{
+	if (w.table[table].lock != NOBODY)
+		return false;
+	w.table[table].lock = (int)(core - w.core);
+	core->op.track = core->see_track;
+	core->op.elide = core->see_elide && !w.mm[core->op.mm].refused;
+	if (core->see_elide && !core->op.elide)
+		COUNT(refused);
+	return true;
+}
+
+static void unlock(int table)
+{
+	w.table[table].lock = NOBODY;
+}
+
+static void take_from(struct core *core, struct pte *pte, struct pte new)
+{
+	struct op *op = &core->op;
+
+	op->old = *pte;
+	*pte = new;
+	op->when[op->slot] = w.now;
+	op->done[op->slot] = true;
+}
+
+/* After the exchange and the reading of the version: stamp. */
+static void stamp(struct op *op, struct table *table, int slot, bool accessed)
+{
+	if (!op->track)
+		return;
+	spte_t *spte = spte_of(table, slot);
+
+	truth_cleared(table, slot, accessed, w.mm[op->mm].version);
+	*spte = spte_cleared(*spte, accessed, op->version);
+}
+
+/* The verdict on the PTE that was in @page; adds it to the range's. */
+static void decide(struct op *op, struct table *table, int slot, int page)
+{
+	struct abis_verdict verdict = { .targets = ABIS_ALL, .reason = ABIS_NEVER };
+
+	if (op->track && op->elide) {
+		verdict = abis_decide(*spte_of(table, slot), op->old.accessed, op->version);
+		truth_decided(table, slot, op, verdict);
+		truth_asked(op->mm, page, op->when[op->slot], verdict.targets == ABIS_NONE);
+		switch (verdict.reason) {
+		case ABIS_IDLE: COUNT(elided_idle); break;
+		case ABIS_UNCACHED: COUNT(elided_uncached); break;
+		case ABIS_RECENT: COUNT(recent); break;
+		case ABIS_ACCESSED: COUNT(accessed); break;
+		default: COUNT(never);
+		}
+	}
+	if (verdict.targets != ABIS_NONE) {
+		op->recent_only = (op->recent_only || op->range.targets == ABIS_NONE) && verdict.reason == ABIS_RECENT;
+	}
+	abis_range_add(&op->range, verdict);
+}
+
+/* Whether a flush that only rounds could have saved becomes one itself. */
+static bool widen(struct op *op)
+{
+	struct mm *mm = &w.mm[op->mm];
+	bool round;
+
+	if (!op->recent_only)
+		return false;
+	round = abis_round_force(&mm->blocked, ROUND_EVERY);
+	truth_blocked(mm, round);
+	if (round)
+		COUNT(rounds_forced);
+	return round;
+}
+
+static void finished(struct op *op, int page, int slot)
+{
+	if (op->done[slot])
+		truth_finished(op->mm, w.mm[op->mm].ctx_id, page, op->when[slot]);
+}
+
+static void region_finished(struct op *op, int region)
+{
+	for (int slot = 0; slot < SLOTS; slot++)
+		truth_finished(op->mm, w.mm[op->mm].ctx_id, region * SLOTS + slot, w.now);
+	w.mm[op->mm].tables_dead_before[region] = w.now;
+}
+
+/* flush_tlb_batched_pending(), in two steps: true while the flush is to be waited for. */
+static bool batched_pending(struct core *core)
+{
+	struct mm *mm = &w.mm[core->op.mm];
+
+	core->op.pending = mm->batched;
+	if (mm->batched == mm->batched_flushed)
+		return false;
+	flush_start(core, core->op.mm, 0, PAGES - 1, true, false);
+	return true;
+}
+
+static void batched_flushed(struct op *op)
+{
+	if (w.mm[op->mm].batched_flushed != op->pending) {
+		COUNT(batched_pending_flushed);
+		w.mm[op->mm].batched_flushed = op->pending;
+	}
+}
+
+static void end(struct op *op)
+{
+	op->kind = OP_NONE;
+}
+
+/* The flush of a gather, after unlock. Others may have cleared what it saw as none. */
+static void gather_flush(struct core *core, int region, bool freed_tables)
+{
+	struct op *op = &core->op;
+	struct abis_verdict all = { .targets = ABIS_ALL };
+	bool nested = w.mm[op->mm].gathers > 1;
+
+	if (nested || freed_tables) {
+		if (nested)
+			COUNT(gathers_nested);
+		abis_range_add(&op->range, all);
+		op->recent_only = false;
+	}
+	if (op->range.targets != ABIS_NONE)
+		flush_start(core, op->mm, region * SLOTS, region * SLOTS + SLOTS - 1, op->full | widen(op), freed_tables);
+}
+
+/* do_anonymous_page(), set_pte_range(), wp_page_reuse(), remove_migration_pte() */
+static void fault(struct core *core)
+{
+	struct op *op = &core->op;
+	struct mm *mm = &w.mm[op->mm];
+	struct pte *pte;
+
+	switch (op->step++) {
+	case 0:
+		if (mm->writer)
+			return end(op);
+		mm->readers++;
+		if (mm->table[op->region] == NOBODY)
+			mm->table[op->region] = table_alloc(op->mm);
+		op->table = mm->table[op->region];
+		break;
+	case 1:
+		if (!lock(core, op->table))
+			op->step = 1;
+		break;
+	case 2:
+		pte = &w.table[op->table].pte[slot_of(op->page)];
+		if (!pte->present) {
+			*pte = (struct pte){ .present = true, .write = random_below(2), .accessed = random_below(2), .page = ++w.pages };
+			if (!pte->accessed)
+				COUNT(born_old);
+		} else if (!pte->write) {
+			pte->write = pte->accessed = true;
+		}
+		break;
+	case 3:
+		unlock(op->table);
+		mm->readers--;
+		end(op);
+	}
+}
+
+/* zap_pte_range() of madvise or munmap; for OP_UNMAP_TABLE with free_pgtables(), for OP_PROTECT change_pte_range(). */
+static void gather(struct core *core)
+{
+	struct op *op = &core->op;
+	struct mm *mm = &w.mm[op->mm];
+	bool writer = op->kind != OP_ZAP;
+	struct table *table = &w.table[op->table];
+	struct pte *pte = &table->pte[op->slot];
+	int first = op->region * SLOTS;
+
+	switch (op->step++) {
+	case 0:
+		if (mm->writer || (writer && mm->readers) || mm->table[op->region] == NOBODY)
+			return end(op);
+		if (writer)
+			mm->writer = true;
+		else
+			mm->readers++;
+		mm->gathers++;
+		op->table = mm->table[op->region];
+		break;
+	case 1:
+		if (!lock(core, op->table))
+			op->step = 1;
+		break;
+	case 2:
+		batched_pending(core);
+		break;
+	case 3:
+		batched_flushed(op);
+		op->slot = 0;
+		break;
+	case 4:
+		if (op->kind == OP_PROTECT && (!pte->present || !pte->write)) {
+			op->step = 8;
+			break;
+		}
+		take_from(core, pte, (struct pte){ 0 });
+		if (!op->old.present)
+			op->step = 8;
+		break;
+	case 5:
+		op->version = mm->version;
+		break;
+	case 6:
+		decide(op, table, op->slot, first + op->slot);
+		stamp(op, table, op->slot, op->old.accessed);
+		break;
+	case 7:
+		if (op->kind == OP_PROTECT) {
+			*pte = op->old;
+			pte->write = false;
+		}
+		break;
+	case 8:
+		if (++op->slot < SLOTS) {
+			op->step = 4;
+			break;
+		}
+		if (op->kind == OP_UNMAP_TABLE)
+			mm->table[op->region] = NOBODY;
+		unlock(op->table);
+		break;
+	case 9:
+		gather_flush(core, op->region, op->kind == OP_UNMAP_TABLE);
+		break;
+	case 10:
+		mm->gathers--;
+		if (op->kind == OP_UNMAP_TABLE) {
+			region_finished(op, op->region);
+			table->mm = NOBODY;
+			COUNT(tables_freed);
+		} else {
+			for (int slot = 0; slot < SLOTS; slot++)
+				finished(op, first + slot, slot);
+		}
+		if (writer)
+			mm->writer = false;
+		else
+			mm->readers--;
+		end(op);
+	}
+}
+
+/* ptep_clear_flush() of wp_page_copy(), page_vma_mkclean_one(), and of unmapping one by one. */
+static void clear_flush(struct core *core)
+{
+	struct op *op = &core->op;
+	struct mm *mm = &w.mm[op->mm];
+	int slot = (int)slot_of(op->page);
+	struct table *table = &w.table[op->table];
+	struct pte *pte = &table->pte[slot];
+
+	switch (op->step++) {
+	case 0:
+		op->slot = 0;
+		op->table = mm->table[op->region];
+		if (op->table == NOBODY)
+			return end(op);
+		if (!lock(core, op->table))
+			op->step = 0;
+		break;
+	case 1:
+		take_from(core, pte, (struct pte){ 0 });
+		if (!op->old.present)
+			op->step = 7;
+		break;
+	case 2:
+		op->version = mm->version;
+		break;
+	case 3:
+		decide(op, table, slot, op->page);
+		stamp(op, table, slot, op->old.accessed);
+		if (op->range.targets != ABIS_NONE)
+			flush_start(core, op->mm, op->page, op->page, op->full | widen(op), false);
+		break;
+	case 4:
+		finished(op, op->page, 0);
+		if (op->track) {
+			*spte_of(table, slot) = SPTE_UNCACHED;
+			COUNT(uncached_recorded);
+		}
+		break;
+	case 5:
+		if (op->kind == OP_MKCLEAN) {
+			*pte = op->old;
+			pte->write = pte->accessed = false;
+		} else if (op->restored) {
+			*pte = op->old;
+		} else if (op->kind == OP_COW) {
+			*pte = (struct pte){ .present = true, .write = true, .accessed = true, .page = ++w.pages };
+		}
+		break;
+	case 6:
+		break;
+	case 7:
+		unlock(op->table);
+		end(op);
+	}
+}
+
+/* try_to_unmap_one(), try_to_migrate_one() with TTU_BATCH_FLUSH; then try_to_unmap_flush(). */
+static void reclaim(struct core *core)
+{
+	struct op *op = &core->op;
+	struct mm *mm = &w.mm[op->mm];
+	int slot = (int)slot_of(op->page);
+	struct table *table = &w.table[op->table];
+	struct pte *pte = &table->pte[slot];
+	struct batch *batch = &core->batch;
+
+	switch (op->step++) {
+	case 0:
+		op->slot = 0;
+		op->range = (struct abis_range){ 0 };
+		op->recent_only = false;
+		op->table = mm->table[op->region];
+		if (op->table == NOBODY)
+			op->step = 11;
+		else if (!lock(core, op->table))
+			op->step = 0;
+		break;
+	case 1:
+		if (!pte->present) {
+			op->step = 10;
+			break;
+		}
+		take_from(core, pte, (struct pte){ 0 });
+		break;
+	case 2:
+		op->version = mm->version;
+		break;
+	case 3:
+		decide(op, table, slot, op->page);
+		stamp(op, table, slot, op->old.accessed);
+		op->need = op->range.targets != ABIS_NONE;
+		if (!op->need)
+			op->step = 8;
+		break;
+	case 4:		/* arch_tlbbatch_add_pending() */
+		batch->begun = mm->version;
+		batch->mm = op->mm;
+		break;
+	case 5:
+		mm->tlb_gen++;
+		break;
+	case 6:
+		batch->cpumask |= mm->cpumask;
+		break;
+	case 7:
+		mm->batched++;
+		break;
+	case 8:
+		if (op->restored) {	/* swap_duplicate() failed, say */
+			*pte = op->old;
+			COUNT(restored);
+			if (!op->need)
+				COUNT(restored_elided);
+		} else if (!op->need) {
+			finished(op, op->page, 0);
+		} else {
+			batch->unmapped[batch->count].mm = op->mm;
+			batch->unmapped[batch->count].page = op->page;
+			batch->unmapped[batch->count].ctx_id = mm->ctx_id;
+			batch->unmapped[batch->count].when = op->when[0];
+			batch->count++;
+		}
+		break;
+	case 9:
+	case 10:
+		op->step = 11;
+		unlock(op->table);
+		break;
+	case 11:	/* another page, perhaps of another process */
+		if (batch->count < 3 && random_below(3)) {
+			op->mm = w.mm[op->other_mm].live ? op->other_mm : op->mm;
+			op->page = some_page();
+			op->region = region_of(op->page);
+			op->restored = !random_below(3);
+			op->step = 0;
+		}
+		break;
+	case 12:
+		if (batch->cpumask) {
+			COUNT(batches);
+			flush_start_batch(core);
+		}
+		break;
+	case 13:
+		for (int i = 0; i < batch->count; i++)
+			truth_finished(batch->unmapped[i].mm, batch->unmapped[i].ctx_id, batch->unmapped[i].page, batch->unmapped[i].when);
+		*batch = (struct batch){ .mm = NOBODY };
+		end(op);
+	}
+}
+
+/* ptep_test_and_clear_young(): reclaim, MGLRU, DAMON, page_idle. Flushes nothing. */
+static void young(struct core *core)
+{
+	struct op *op = &core->op;
+	int slot = (int)slot_of(op->page);
+	struct pte *pte = &w.table[op->table].pte[slot];
+
+	switch (op->step++) {
+	case 0:
+		op->table = w.mm[op->mm].table[op->region];
+		if (op->table == NOBODY)
+			return end(op);
+		if (!lock(core, op->table))
+			op->step = 0;
+		break;
+	case 1:
+		op->old = *pte;
+		pte->accessed = false;
+		if (!op->old.present)
+			op->step = 4;
+		break;
+	case 2:
+		op->version = w.mm[op->mm].version;
+		break;
+	case 3:
+		if (op->old.accessed)
+			COUNT(young_cleared);
+		else
+			COUNT(young_kept);
+		stamp(op, &w.table[op->table], slot, op->old.accessed);
+		break;
+	case 4:
+		unlock(op->table);
+		end(op);
+	}
+}
+
+/* move_ptes(), one PTE; its SPTE goes with it: both slots' flushes are over when both locks are held. */
+static void remap(struct core *core)
+{
+	struct op *op = &core->op;
+	struct mm *mm = &w.mm[op->mm];
+	int from = mm->table[op->region], to = mm->table[region_of(op->other)];
+	int slot = (int)slot_of(op->page), new_slot = (int)slot_of(op->other);
+
+	switch (op->step++) {
+	case 0:
+		if (mm->writer || mm->readers || from == NOBODY || to == NOBODY || op->page == op->other)
+			return end(op);
+		mm->writer = true;
+		op->slot = 0;
+		break;
+	case 1:
+		if (!lock(core, from < to ? from : to))
+			op->step = 1;
+		break;
+	case 2:
+		if (from != to && !lock(core, from < to ? to : from))
+			op->step = 2;
+		break;
+	case 3:
+		batched_pending(core);
+		break;
+	case 4:
+		batched_flushed(op);
+		if (!w.table[from].pte[slot].present || w.table[to].pte[new_slot].present)
+			op->step = 9;
+		break;
+	case 5:
+		take_from(core, &w.table[from].pte[slot], (struct pte){ 0 });
+		break;
+	case 6:
+		op->version = mm->version;
+		break;
+	case 7:
+		decide(op, &w.table[from], slot, op->page);
+		stamp(op, &w.table[from], slot, op->old.accessed);
+		if (op->track) {
+			*spte_of(&w.table[to], new_slot) = *spte_of(&w.table[from], slot);
+			w.table[to].clear_since[new_slot] = w.table[from].clear_since[slot];
+		}
+		w.table[to].pte[new_slot] = op->old;
+		if (op->range.targets != ABIS_NONE)
+			flush_start(core, op->mm, op->page, op->page, op->full | widen(op), false);
+		break;
+	case 8:
+		finished(op, op->page, 0);
+		COUNT(remapped);
+		break;
+	case 9:
+		unlock(from);
+		unlock(to);
+		mm->writer = false;
+		end(op);
+	}
+}
+
+/* move_normal_pmd(): SPTEs stay with their slots. Never left off: upper levels are cached without any hwA of a leaf. */
+static void move_table(struct core *core)
+{
+	struct op *op = &core->op;
+	struct mm *mm = &w.mm[op->mm];
+	int to = (op->region + 1) % REGIONS, first = op->region * SLOTS;
+
+	switch (op->step++) {
+	case 0:
+		op->table = mm->table[op->region];
+		if (mm->writer || mm->readers || op->table == NOBODY || mm->table[to] != NOBODY)
+			return end(op);
+		mm->writer = true;
+		break;
+	case 1:
+		if (!lock(core, op->table))
+			op->step = 1;
+		break;
+	case 2:
+		mm->table[op->region] = NOBODY;
+		mm->table[to] = op->table;
+		flush_start(core, op->mm, first, first + SLOTS - 1, op->full, true);
+		break;
+	case 3:
+		region_finished(op, op->region);
+		unlock(op->table);
+		mm->writer = false;
+		COUNT(tables_moved);
+		end(op);
+	}
+}
+
+static bool mm_unused(int mm)
+{
+	for (int cpu = 0; cpu < CORES; cpu++) {
+		const struct core *core = &w.core[cpu];
+
+		if (core->loaded == mm || core->cr3_mm == mm || core->current_mm == mm || (core->sw.on && core->sw.next == mm) ||
+		    core->batch.mm == mm || (core->op.kind && (core->op.mm == mm || core->op.other_mm == mm || core->op.child == mm)))
+			return false;
+	}
+	return true;
+}
+
+static void mm_init(struct mm *mm)
+{
+	for (int region = 0; region < REGIONS; region++) {
+		if (mm->table[region] != NOBODY)
+			w.table[mm->table[region]].mm = NOBODY;
+	}
+	*mm = (struct mm){ .ctx_id = ++w.last_ctx_id, .tlb_gen = 1, .version = random_below(600), .hot = (u8)random_below(1 << PAGES) };
+	for (int region = 0; region < REGIONS; region++)
+		mm->table[region] = NOBODY;
+}
+
+/* dup_mmap(): the parent's PTEs lose the write bit, the child's are born old; SPTEs and version are not inherited. */
+static void fork_mm(struct core *core)
+{
+	struct op *op = &core->op;
+	struct mm *mm = &w.mm[op->mm], *child = &w.mm[op->child];
+	struct table *table = &w.table[op->table], *new;
+	struct pte *pte = &table->pte[slot_of(op->page)];
+	int free;
+
+	switch (op->step++) {
+	case 0:
+		free = 1 + (int)random_below(MMS - 1);
+		if (mm->writer || mm->readers || !mm_unused(free))
+			return end(op);
+		mm->writer = true;
+		op->child = free;
+		mm_init(&w.mm[free]);
+		op->region = -1;
+		break;
+	case 1:
+		if (++op->region == REGIONS) {
+			op->step = 9;
+			break;
+		}
+		op->table = mm->table[op->region];
+		if (op->table == NOBODY)
+			op->step = 1;
+		else
+			child->table[op->region] = table_alloc(op->child);
+		op->page = op->region * SLOTS - 1;
+		break;
+	case 2:
+		if (!lock(core, op->table))
+			op->step = 2;
+		break;
+	case 3:
+		if (++op->page == (op->region + 1) * SLOTS) {
+			unlock(op->table);
+			op->step = 1;
+		}
+		break;
+	case 4:		/* ptep_set_wrprotect(): hwA stays */
+		op->old = *pte;
+		op->slot = op->page % SLOTS;
+		op->when[op->slot] = w.now;
+		pte->write = false;
+		if (!op->old.present)
+			op->step = 3;
+		break;
+	case 5:
+		op->version = mm->version;
+		break;
+	case 6:
+		if (op->old.write) {
+			decide(op, table, op->slot, op->page);
+			op->done[op->slot] = true;
+			op->protected[op->page] = op->when[op->slot];
+		}
+		new = &w.table[child->table[op->region]];
+		new->pte[op->slot] = op->old;
+		new->pte[op->slot].write = new->pte[op->slot].accessed = false;
+		op->step = 3;
+		break;
+	case 9:
+		if (op->range.targets != ABIS_NONE)
+			flush_start(core, op->mm, 0, PAGES - 1, true, false);
+		break;
+	case 10:
+		for (int page = 0; page < PAGES; page++)
+			if (op->protected[page])
+				truth_finished(op->mm, mm->ctx_id, page, op->protected[page]);
+		child->live = true;
+		mm->writer = false;
+		COUNT(forks);
+		end(op);
+	}
+}
+
+static bool holds(int cpu, bool unaware)
+{
+	const struct op *op = &w.core[cpu].op;
+
+	for (int i = 0; i < TABLES; i++)
+		if (w.table[i].lock == cpu && (unaware ? !op->track : op->elide))
+			return true;
+	return false;
+}
+
+/*
+ * On: everyone stamps; a new epoch; everyone may elide. Off: nobody elides; nobody stamps.
+ * Between two phases all holds of the first are waited for (synchronize_rcu()).
+ */
+static void mode(struct core *core)
+{
+	struct op *op = &core->op;
+
+	if (random_below(16))	/* each CPU's code is patched by interrupts of its own */
+		return;
+	switch (op->step) {
+	case 0:
+		if (w.switcher != NOBODY)
+			return end(op);
+		w.switcher = (int)(core - w.core);
+		op->cpu = 0;
+		op->step = w.mode_on ? 5 : 1;
+		return;
+	case 1:
+		w.core[op->cpu].see_track = true;
+		break;
+	case 2:
+		if (holds(op->cpu, true))
+			return;
+		break;
+	case 3:
+		if (op->cpu == 0)
+			w.epoch++;
+		break;
+	case 4:
+		w.core[op->cpu].see_elide = true;
+		break;
+	case 5:
+		w.core[op->cpu].see_elide = false;
+		break;
+	case 6:
+		if (holds(op->cpu, false))
+			return;
+		break;
+	case 7:
+		w.core[op->cpu].see_track = false;
+		break;
+	}
+	if (++op->cpu < CORES)
+		return;
+	op->cpu = 0;
+	op->step++;
+	if (op->step == 5 || op->step == 8) {
+		w.mode_on = op->step == 5;
+		w.switcher = NOBODY;
+		COUNT(mode_changes);
+		end(op);
+	}
+}
+
+static void run(struct core *core)
+{
+	struct op *op = &core->op;
+
+	if (op->step++ == 0) {
+		switch_start(core, op->mm);
+	} else {
+		core->current_mm = op->mm;
+		end(op);
+	}
+}
+
+static void lazy(struct core *core)
+{
+	struct op *op = &core->op;
+
+	if (op->step++ == 0) {
+		core->is_lazy = core->loaded != 0;
+	} else {
+		core->current_mm = NOBODY;
+		end(op);
+	}
+}
+
+static void flush_all(struct core *core)
+{
+	struct op *op = &core->op;
+
+	if (op->step++ == 0)
+		flush_start(core, op->mm, 0, PAGES - 1, true, false);
+	else
+		end(op);
+}
+
+static int any_live(void)
+{
+	int mm = 1;
+
+	while (w.focus != NOBODY && random_below(8))
+		if (w.mm[mm++].live)
+			return mm - 1;
+	do
+		mm = 1 + (int)random_below(MMS - 1);
+	while (!w.mm[mm].live);
+	return mm;
+}
+
+void op_start(struct core *core, enum op_kind kind)
+{
+	struct op *op = &core->op;
+	bool own = kind == OP_FAULT || kind == OP_ZAP || kind == OP_UNMAP_TABLE || kind == OP_PROTECT || kind == OP_REMAP ||
+		   kind == OP_MOVE_TABLE || kind == OP_FORK;
+
+	if (own && core->current_mm == NOBODY)
+		return;
+	*op = (struct op){ .kind = kind, .mm = own ? core->current_mm : any_live(), .page = some_page(),
+			   .other = (int)random_below(PAGES), .other_mm = any_live(), .full = !random_below(16), .child = NOBODY,
+			   .restored = !random_below(3) };
+	op->region = region_of(op->page);
+}
+
+void op_step(struct core *core)
+{
+	switch (core->op.kind) {
+	case OP_FAULT: fault(core); break;
+	case OP_ZAP:
+	case OP_UNMAP_TABLE:
+	case OP_PROTECT: gather(core); break;
+	case OP_COW:
+	case OP_MKCLEAN: clear_flush(core); break;
+	case OP_RECLAIM: reclaim(core); break;
+	case OP_YOUNG: young(core); break;
+	case OP_REMAP: remap(core); break;
+	case OP_MOVE_TABLE: move_table(core); break;
+	case OP_FORK: fork_mm(core); break;
+	case OP_ROUND: flush_all(core); break;
+	case OP_RUN: run(core); break;
+	case OP_LAZY: lazy(core); break;
+	case OP_MODE: mode(core); break;
+	case OP_REFUSE:
+		w.mm[core->op.mm].refused = !w.mm[core->op.mm].refused && !random_below(8);
+		/* fall through */
+	case OP_NONE:
+	case OPS: end(&core->op);
+	}
+}
+
+/* If @core elided on this SPTE now: the promise is kept at every moment, not only when somebody relies on it. */
+void kernel_probe(const struct core *core, int index, int slot)
+{
+	struct table *table = &w.table[index];
+	const struct pte *pte = &table->pte[slot];
+
+	if (table->mm == NOBODY || table->lock != NOBODY || pte->accessed || !core->see_track || !core->see_elide || w.mm[table->mm].refused)
+		return;
+	if (abis_decide(*spte_of(table, slot), false, w.mm[table->mm].version).targets != ABIS_NONE)
+		return;
+	for (int region = 0; region < REGIONS; region++)
+		if (w.mm[table->mm].table[region] == index)
+			truth_asked(table->mm, region * SLOTS + slot, w.now, true);
+	COUNT(probed);
+}
+
+void kernel_init(void)
+{
+	for (int i = 0; i < TABLES; i++)
+		w.table[i] = (struct table){ .mm = NOBODY, .lock = NOBODY };
+	for (int mm = 0; mm < MMS; mm++) {
+		for (int region = 0; region < REGIONS; region++)
+			w.mm[mm].table[region] = NOBODY;
+		mm_init(&w.mm[mm]);
+		w.mm[mm].live = mm == 1 || mm == 2;
+	}
+	w.epoch = 1;
+	w.mode_on = true;
+	w.switcher = NOBODY;
+	for (int cpu = 0; cpu < CORES; cpu++) {
+		struct core *core = &w.core[cpu];
+
+		core->current_mm = NOBODY;
+		core->ctx[0].ctx_id = w.mm[0].ctx_id;
+		core->ctx[0].tlb_gen = w.mm[0].tlb_gen;
+		core->next_asid = 1;
+		core->batch.mm = NOBODY;
+		core->see_track = core->see_elide = true;
+	}
+}

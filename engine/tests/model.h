@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * A small machine under a small Linux, to try the engine's rules on.
+ *
+ * hardware.c  TLBs, paging-structure caches, page walks: what a core may do at any moment
+ * truth.c     what must never happen, judged from outside: the kernel side cannot see it
+ * tlb.c       Linux 6.12's arch/x86/mm/tlb.c as small steps; rounds are credited here
+ * kernel.c    the operations on page tables as small steps, with the hooks of ABIS
+ * schedule.c  who makes the next step (a seeded generator), counters, main()
+ *
+ * One step is what no other core can see the middle of: one atomic access, or
+ * several under a lock that guards all of them. Memory is sequentially
+ * consistent; the kernel's barriers have to make it so where it matters.
+ */
+#ifndef MODEL_H
+#define MODEL_H
+
+#include "engine.h"
+
+#define CORES		4
+#define ASIDS		2		/* fewer than address spaces: they are given away */
+#define MMS		4		/* 0 is init_mm, without user pages */
+#define REGIONS		2
+#define SLOTS		2		/* PTEs of a table */
+#define PAGES		(REGIONS * SLOTS)
+#define TABLES		(MMS * REGIONS)
+#define NOBODY		(-1)
+#define SWITCHING	(-2)		/* LOADED_MM_SWITCHING */
+#define ROUND_EVERY	8
+
+struct pte {
+	bool present, write, accessed;
+	u32 page;
+};
+
+struct table {
+	int mm;				/* NOBODY: free */
+	int lock;			/* core that holds the page-table lock */
+	struct pte pte[SLOTS];
+	spte_t spte[SLOTS];
+	u32 epoch;
+	long long clear_since[SLOTS];	/* truth: version when hwA was last seen to become clear, or -1 */
+};
+
+struct mm {
+	bool live;
+	u64 ctx_id, tlb_gen, version;
+	u32 cpumask;
+	int table[REGIONS];
+	int readers;			/* mmap_lock */
+	bool writer;
+	u32 gathers;			/* mm->tlb_flush_pending */
+	u32 batched, batched_flushed;	/* mm->tlb_flush_batched */
+	u32 blocked;
+	bool refused;			/* prctl */
+	/* truth */
+	u64 dead_before[PAGES];		/* older translations belong to a finished operation */
+	u64 tables_dead_before[REGIONS];
+	u32 blocked_in_a_row;
+	u8 hot;				/* bit of each page that is used often */
+};
+
+struct entry {
+	bool valid, write;
+	u32 page;
+	u64 filled, ctx_id;
+};
+
+struct upper {				/* paging-structure cache */
+	bool valid;
+	int table;
+	u64 filled;
+};
+
+struct flush_info {
+	bool pending, full;
+	int mm;				/* NOBODY: whatever is loaded (a batch) */
+	int first, last;
+	u64 new_tlb_gen;		/* 0: TLB_GENERATION_INVALID */
+};
+
+/* The small-step machines of a core; the first that is on makes the core's next step. */
+struct switch_mm { bool on, was_lazy, flush; int step, prev, next, asid; u64 gen; };
+struct flush_func { bool on, full, local; int step, from; u64 local_gen, mm_gen; struct flush_info info; };
+struct flush_range {
+	bool on, freed_tables, batch, local;
+	int step, cpu, loaded;
+	u32 mask;
+	u64 begun, seen;
+	struct flush_info info;
+};
+
+struct batch {
+	u32 cpumask;
+	int count, mm;
+	u64 begun;			/* version, read before the last bump of @mm */
+	struct { int mm, page; u64 ctx_id, when; } unmapped[4];
+};
+
+enum op_kind {
+	OP_NONE, OP_FAULT, OP_ZAP, OP_UNMAP_TABLE, OP_COW, OP_MKCLEAN, OP_RECLAIM, OP_PROTECT, OP_YOUNG,
+	OP_REMAP, OP_MOVE_TABLE, OP_FORK, OP_ROUND, OP_RUN, OP_LAZY, OP_MODE, OP_REFUSE, OPS,
+};
+
+struct op {
+	enum op_kind kind;
+	int step, mm, other_mm, page, other, table, slot, child, region, cpu;
+	bool track, elide, need, recent_only, restored, full;
+	u32 pending;
+	struct pte old;
+	u64 version, when[SLOTS], protected[PAGES];
+	bool done[SLOTS];
+	struct abis_range range;
+};
+
+struct core {
+	/* hardware */
+	int cr3_mm, cr3_asid;
+	struct entry tlb[ASIDS][PAGES];
+	struct upper upper[ASIDS][REGIONS];
+	struct entry walk;		/* hwA is set, the entry not yet there */
+	int walk_page;
+	/* Linux: cpu_tlbstate */
+	int loaded, asid, next_asid, current_mm;
+	bool is_lazy;
+	struct { u64 ctx_id, tlb_gen; } ctx[ASIDS];
+	struct flush_info ipi[CORES];
+	struct switch_mm sw;
+	struct flush_func func;
+	struct flush_range flush;
+	struct op op;
+	struct batch batch;
+	u64 stalled_until;
+	bool see_track, see_elide;	/* static keys are patched core by core */
+};
+
+struct world {
+	struct core core[CORES];
+	struct mm mm[MMS];
+	struct table table[TABLES];
+	u64 now, last_ctx_id, random;
+	u32 epoch, pages;
+	int switcher;			/* core that changes the mode */
+	bool mode_on;
+	int focus;			/* page that most of it is about, for a while; NOBODY: none */
+};
+
+extern struct world w;
+
+/* What a run must have seen to mean anything. */
+#define COUNTERS(X) \
+	X(elided_idle) X(elided_uncached) X(recent) X(accessed) X(never) X(flushed_and_held) \
+	X(rounds) X(rounds_overlapping) X(rounds_forced) X(rounds_batched) X(credit_raced) X(version_wrapped) \
+	X(lazy_return_flushed) X(lazy_return_fresh) X(lazy_not_interrupted) X(lazy_interrupted) X(asid_kept) X(asid_flushed) X(asid_new) \
+	X(flush_partial) X(flush_widened) X(flush_not_needed) X(elided_while_switching) X(elided_while_lazy) \
+	X(restored) X(restored_elided) X(batches) X(batched_pending_flushed) X(gathers_nested) X(remapped) X(tables_moved) X(tables_freed) \
+	X(forks) X(born_old) X(young_cleared) X(young_kept) X(uncached_recorded) X(mode_changes) X(epoch_wiped) X(refused) \
+	X(walks) X(walks_dropped) X(evicted) X(used) X(used_inside_operation) X(used_stale_in_time) X(probed)
+enum {
+#define X(name) COUNT_##name,
+	COUNTERS(X)
+#undef X
+	COUNTS,
+};
+extern u64 counts[COUNTS];
+#define COUNT(name) (counts[COUNT_##name]++)
+
+static inline u32 random_below(u32 limit)
+{
+	w.random ^= w.random >> 12;
+	w.random ^= w.random << 25;
+	w.random ^= w.random >> 27;
+	return (u32)((w.random * 0x2545f4914f6cdd1dull >> 32) * limit >> 32);
+}
+
+static inline int some_page(void)
+{
+	int page = (int)random_below(PAGES);
+
+	return w.focus != NOBODY && random_below(8) ? w.focus : page;
+}
+
+/* hardware.c */
+void cpu_step(struct core *core);
+void cpu_use(struct core *core, int page);
+void cpu_load_cr3(struct core *core, int mm, int asid, bool flush);
+void cpu_flush(struct core *core);
+void cpu_invlpg(struct core *core, int page);
+
+/* truth.c */
+_Noreturn void fail(const char *rule, const char *format, ...);
+bool must_flush(const struct core *core, int asid, int mm);
+void truth_asked(int mm, int page, u64 when, bool elided);
+void truth_finished(int mm, u64 ctx_id, int page, u64 when);
+void truth_cleared(struct table *table, int slot, bool accessed, u64 version);
+void truth_decided(const struct table *table, int slot, const struct op *op, struct abis_verdict verdict);
+void truth_blocked(struct mm *mm, bool round);
+
+/* tlb.c */
+bool tlb_busy(const struct core *core);
+bool tlb_step(struct core *core);
+void switch_start(struct core *core, int next);
+void flush_start(struct core *core, int mm, int first, int last, bool full, bool freed_tables);
+void flush_start_batch(struct core *core);
+
+/* kernel.c */
+void op_start(struct core *core, enum op_kind kind);
+void op_step(struct core *core);
+void kernel_probe(const struct core *core, int table, int slot);
+void kernel_init(void);
+
+#endif

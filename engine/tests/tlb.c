@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * arch/x86/mm/tlb.c of Linux 6.12 in small steps, names as there. The hooks of
+ * ABIS are three: the version before the bump, in flush_step() and in
+ * kernel.c's batches, and its credit when all have answered.
+ */
+#include "model.h"
+
+void switch_start(struct core *core, int next)
+{
+	core->sw = (struct switch_mm){ .on = true, .next = next };
+}
+
+static void choose_new_asid(struct core *core)
+{
+	struct switch_mm *sw = &core->sw;
+
+	for (sw->asid = 0; sw->asid < ASIDS; sw->asid++) {
+		if (core->ctx[sw->asid].ctx_id != w.mm[sw->next].ctx_id)
+			continue;
+		sw->flush = core->ctx[sw->asid].tlb_gen < sw->gen;
+		if (sw->flush)
+			COUNT(asid_flushed);
+		else
+			COUNT(asid_kept);
+		return;
+	}
+	sw->asid = core->next_asid;
+	core->next_asid = (core->next_asid + 1) % ASIDS;
+	sw->flush = true;
+	COUNT(asid_new);
+}
+
+/* switch_mm_irqs_off() */
+static void switch_step(struct core *core)
+{
+	struct switch_mm *sw = &core->sw;
+	u32 cpu = (u32)(core - w.core);
+
+	switch (sw->step++) {
+	case 0:
+		sw->prev = core->loaded;
+		sw->was_lazy = core->is_lazy;
+		core->is_lazy = false;
+		if (sw->prev != sw->next) {
+			sw->step = 2;
+		} else if (!sw->was_lazy) {
+			sw->on = false;
+		}
+		break;
+	case 1:
+		sw->gen = w.mm[sw->next].tlb_gen;
+		if (core->ctx[core->asid].tlb_gen == sw->gen) {
+			COUNT(lazy_return_fresh);
+			sw->on = false;
+			break;
+		}
+		COUNT(lazy_return_flushed);
+		sw->asid = core->asid;
+		sw->flush = true;
+		sw->step = 6;
+		break;
+	case 2:
+		core->loaded = SWITCHING;
+		break;
+	case 3:
+		w.mm[sw->prev].cpumask &= ~(1u << cpu);
+		break;
+	case 4:
+		if (sw->next)
+			w.mm[sw->next].cpumask |= 1u << cpu;
+		break;
+	case 5:
+		sw->gen = w.mm[sw->next].tlb_gen;
+		choose_new_asid(core);
+		break;
+	case 6:
+		if (sw->flush) {
+			core->ctx[sw->asid].ctx_id = w.mm[sw->next].ctx_id;
+			core->ctx[sw->asid].tlb_gen = sw->gen;
+		}
+		break;
+	case 7:
+		cpu_load_cr3(core, sw->next, sw->asid, sw->flush);
+		sw->flush = false;
+		break;
+	case 8:
+		core->loaded = sw->next;
+		core->asid = sw->asid;
+		sw->on = false;
+	}
+}
+
+static void func_start(struct core *core, int from, const struct flush_info *info)
+{
+	core->func = (struct flush_func){ .on = true, .local = &w.core[from] == core, .from = from, .info = *info };
+}
+
+static void func_done(struct core *core)
+{
+	core->func.on = false;
+	if (!core->func.local)
+		core->ipi[core->func.from].pending = false;
+}
+
+/* flush_tlb_func() */
+static void func_step(struct core *core)
+{
+	struct flush_func *func = &core->func;
+	struct flush_info *info = &func->info;
+
+	switch (func->step++) {
+	case 0:
+		func->local_gen = core->ctx[core->asid].tlb_gen;
+		if ((!func->local && info->mm != NOBODY && info->mm != core->loaded) || !core->loaded) {
+			func_done(core);
+		} else if (core->is_lazy) {
+			COUNT(lazy_interrupted);
+			switch_start(core, 0);
+			func->step = 4;
+		} else if (info->new_tlb_gen && info->new_tlb_gen <= func->local_gen) {
+			COUNT(flush_not_needed);
+			func_done(core);
+		}
+		break;
+	case 1:
+		func->mm_gen = w.mm[core->loaded].tlb_gen;
+		if (func->local_gen == func->mm_gen) {
+			COUNT(flush_not_needed);
+			func_done(core);
+		}
+		func->full = info->full || info->new_tlb_gen != func->local_gen + 1 || info->new_tlb_gen != func->mm_gen;
+		break;
+	case 2:
+		if (func->full) {
+			if (!info->full)
+				COUNT(flush_widened);
+			cpu_flush(core);
+			break;
+		}
+		COUNT(flush_partial);
+		for (int page = info->first; page <= info->last; page++)
+			cpu_invlpg(core, page);
+		break;
+	case 3:
+		core->ctx[core->asid].tlb_gen = func->mm_gen;
+		/* fall through */
+	case 4:
+		func_done(core);
+	}
+}
+
+void flush_start(struct core *core, int mm, int first, int last, bool full, bool freed_tables)
+{
+	core->flush = (struct flush_range){ .on = true, .freed_tables = freed_tables,
+		.info = { .pending = true, .full = full, .mm = mm, .first = first, .last = last } };
+}
+
+void flush_start_batch(struct core *core)
+{
+	core->flush = (struct flush_range){ .on = true, .batch = true, .step = 2, .mask = core->batch.cpumask,
+		.begun = core->batch.begun, .info = { .pending = true, .full = true, .mm = NOBODY } };
+}
+
+static void send(struct core *core, struct core *target)
+{
+	struct flush_range *flush = &core->flush;
+
+	if (core == target)
+		flush->local = true;
+	else
+		target->ipi[core - w.core] = flush->info;
+}
+
+/* on_each_cpu_cond_mask(should_flush_tlb): one core in two steps, loaded_mm read before is_lazy. */
+static void targets_step(struct core *core)
+{
+	struct flush_range *flush = &core->flush;
+	int mm = flush->info.mm, cpu = flush->cpu;
+	struct core *target = &w.core[cpu];
+
+	if (flush->step == 2) {
+		if (cpu == CORES) {
+			flush->step = 4;
+			return;
+		}
+		if (!flush->batch)
+			flush->mask = w.mm[mm].cpumask;
+		flush->loaded = target->loaded;
+		if (!(flush->mask >> cpu & 1)) {
+			flush->cpu++;
+		} else if (flush->freed_tables) {
+			send(core, target);
+			flush->cpu++;
+		} else {
+			flush->step = 3;
+		}
+		return;
+	}
+	if (target->is_lazy)
+		COUNT(lazy_not_interrupted);
+	else if (mm == NOBODY || flush->loaded == SWITCHING || flush->loaded == mm)
+		send(core, target);
+	flush->cpu++;
+	flush->step = 2;
+}
+
+/* flush_tlb_mm_range(), arch_tlbbatch_flush() */
+static void flush_step(struct core *core)
+{
+	struct flush_range *flush = &core->flush;
+	struct mm *mm = &w.mm[flush->batch ? core->batch.mm : flush->info.mm];
+
+	switch (flush->step) {
+	case 0:
+		flush->begun = mm->version;
+		flush->step = 1;
+		break;
+	case 1:
+		flush->info.new_tlb_gen = ++mm->tlb_gen;
+		flush->step = 2;
+		break;
+	case 2:
+	case 3:
+		targets_step(core);
+		break;
+	case 4:
+		if (flush->local)
+			func_start(core, (int)(core - w.core), &flush->info);
+		flush->step = 5;
+		break;
+	case 5:
+		for (int cpu = 0; cpu < CORES; cpu++)
+			if (w.core[cpu].ipi[core - w.core].pending)
+				return;
+		if (flush->info.full)
+			flush->step = 6;
+		else
+			flush->on = false;
+		break;
+	case 6:
+		flush->seen = mm->version;
+		flush->step = 7;
+		break;
+	case 7:		/* compare and exchange: a version never goes back */
+		if (mm->version != flush->seen) {
+			COUNT(credit_raced);
+			flush->step = 6;
+			break;
+		}
+		mm->version = abis_round_done(flush->seen, flush->begun);
+		if (mm->version == flush->seen)
+			COUNT(rounds_overlapping);
+		else if (mm->version % SPTE_VERSIONS == 0)
+			COUNT(version_wrapped);
+		COUNT(rounds);
+		if (flush->batch)
+			COUNT(rounds_batched);
+		flush->on = false;
+	}
+}
+
+bool tlb_busy(const struct core *core)
+{
+	return core->sw.on || core->func.on || core->flush.on;
+}
+
+/* One step of what interrupts or holds up @core's operation, if anything does. */
+bool tlb_step(struct core *core)
+{
+	if (core->sw.on) {
+		switch_step(core);
+		return true;
+	}
+	if (core->func.on) {
+		func_step(core);
+		return true;
+	}
+	int from = (int)random_below(CORES);
+	if (core->ipi[from].pending) {
+		func_start(core, from, &core->ipi[from]);
+		return true;
+	}
+	if (core->flush.on) {
+		flush_step(core);
+		return true;
+	}
+	return false;
+}

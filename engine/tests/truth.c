@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The judge: sees every TLB, trusts no SPTE and no version. */
+#include "model.h"
+
+/* Will @core flush @asid as a whole before it uses @mm's addresses through it again? */
+bool must_flush(const struct core *core, int asid, int mm)
+{
+	const struct switch_mm *sw = &core->sw;
+
+	if (core->ctx[asid].ctx_id != w.mm[mm].ctx_id)
+		return true;	/* given away: CR3 is loaded with a flush */
+	if (sw->on && sw->flush && sw->asid == asid)
+		return true;	/* on its way to that load; ctx may be new already */
+	if (core->ctx[asid].tlb_gen >= w.mm[mm].tlb_gen)
+		return false;
+	if (core->is_lazy)
+		return true;
+	if (core->loaded == mm)	/* else an interrupt is on its way, which somebody waits for */
+		return sw->on && sw->was_lazy && sw->prev == mm;
+	/* Arriving: the generation was compared already, the ASID is kept as it is. */
+	return !(sw->on && sw->next == mm && sw->step > 5);
+}
+
+/* The core that holds what was filled for @page before @when and may still use it, or NOBODY. */
+static int holder(int mm, int page, u64 when, bool elided)
+{
+	for (int cpu = 0; cpu < CORES; cpu++) {
+		const struct core *core = &w.core[cpu];
+
+		for (int asid = 0; asid < ASIDS; asid++) {
+			const struct entry *entry = &core->tlb[asid][page];
+			bool walking = core->walk.valid && core->cr3_asid == asid && core->walk_page == page;
+
+			if (walking && !(entry->valid && entry->filled < core->walk.filled))
+				entry = &core->walk;
+			if (!entry->valid || entry->ctx_id != w.mm[mm].ctx_id || entry->filled >= when)
+				continue;
+			if (!must_flush(core, asid, mm))
+				return cpu;
+			if (elided && core->sw.on)
+				COUNT(elided_while_switching);
+			else if (elided && core->is_lazy && core->loaded == mm)
+				COUNT(elided_while_lazy);
+		}
+	}
+	return NOBODY;
+}
+
+/* Asked under the lock, for every verdict: where the flush is left off, nobody holds the entry. */
+void truth_asked(int mm, int page, u64 when, bool elided)
+{
+	int cpu = holder(mm, page, when, elided);
+
+	if (elided && cpu != NOBODY)
+		fail("elided", "core %d holds page %d of mm %d, whose flush was left off", cpu, page, mm);
+	if (!elided && cpu != NOBODY)
+		COUNT(flushed_and_held);
+}
+
+/* The operation that changed @page at @when has returned: what is older is never used again. */
+void truth_finished(int mm, u64 ctx_id, int page, u64 when)
+{
+	if (w.mm[mm].ctx_id == ctx_id && w.mm[mm].dead_before[page] < when)
+		w.mm[mm].dead_before[page] = when;
+}
+
+/* hwA went to 0, or was found 0. */
+void truth_cleared(struct table *table, int slot, bool accessed, u64 version)
+{
+	if (accessed || table->clear_since[slot] < 0)
+		table->clear_since[slot] = (long long)version;
+}
+
+/* What has been clear for two rounds is found to be so: not only safe, also of use. */
+void truth_decided(const struct table *table, int slot, const struct op *op, struct abis_verdict verdict)
+{
+	long long age = (long long)op->version - table->clear_since[slot];
+
+	if (!op->old.accessed && table->clear_since[slot] >= 0 && age >= 2 && age < 200 && verdict.targets != ABIS_NONE)
+		fail("starved", "hwA is clear for %lld rounds, but its flush is not left off", age);
+}
+
+/* Who waits for rounds alone gets one in time. */
+void truth_blocked(struct mm *mm, bool round)
+{
+	mm->blocked_in_a_row = round ? 0 : mm->blocked_in_a_row + 1;
+	if (mm->blocked_in_a_row > 4 * ROUND_EVERY)
+		fail("starved", "%u flushes waited for a round, none became one", mm->blocked_in_a_row);
+}
