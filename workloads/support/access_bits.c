@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * See access_bits.h. Whether they are clear: idle page tracking tells, where
- * the clearer marks pages idle (page-idle, damon); for the others the row
+ * the clearer marks pages idle (page-idle, damon). Elsewhere the row
  * "Referenced" of /proc/self/smaps counts pages whose access bit is set or
- * whose page is marked referenced.
+ * whose page is marked referenced; but the classic LRU marks a page so when it
+ * finds its access bit set and clears it, so there that mark tells.
  */
 #define _GNU_SOURCE
 #include "support/access_bits.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <sched.h>
 #include <stdarg.h>
@@ -26,10 +28,14 @@
 #define LRU_GEN_ENABLED "/sys/kernel/mm/lru_gen/enabled"
 #define LRU_GEN "/sys/kernel/debug/lru_gen"
 #define DAMON "/sys/kernel/mm/damon/admin/kdamonds"
+#define PAGE_FLAGS "/proc/kpageflags"
+#define PAGE_REFERENCED (1ULL << 2)
+#define PAGE_ACTIVE (1ULL << 6)
 #define CGROUP_RECLAIM "/sys/fs/cgroup/ceasefire/memory.reclaim"
 #define SWAP_BYTES (64UL << 20)
 #define CGROUP_BYTES (1UL << 30)
 #define ROUNDS_OF_RECLAIM 256
+#define POOL_PAGES(pages) (2 * (pages) + 1024)
 #define LOOKS_MAX 20000
 
 struct clearer {
@@ -45,10 +51,7 @@ static struct {
 	const struct regions *regions;
 	bool is_file, has_cgroup;
 	struct page_idle idle;
-	/* Pages that reclaim finds instead of ours. */
-	char *pool;
-	uint64_t pool_bytes;
-	int pool_fd;
+	int pool_fd;	/* pages that reclaim takes instead of ours */
 } state;
 
 static struct setting lru_gen = { .path = LRU_GEN_ENABLED };
@@ -113,6 +116,24 @@ static int64_t look_smaps(void)
 	return (int64_t)((rss_kib - referenced_kib) * 1024 / PAGE_BYTES);
 }
 
+static int64_t look_flags(void)
+{
+	const int fd = open(PAGE_FLAGS, O_RDONLY | O_CLOEXEC);
+	int64_t marked = 0;
+	uint64_t flags;
+
+	if (fd < 0)
+		return -1;
+	page_idle_forget(&state.idle);
+	for (uint64_t i = 0; i < state.regions->count; i++)
+		(void)page_idle_note(&state.idle, region_at(state.regions, i), state.regions->pages);
+	for (uint64_t i = 0; i < state.idle.count; i++)
+		if (pread(fd, &flags, sizeof(flags), (off_t)(state.idle.frames[i] * sizeof(flags))) == sizeof(flags))
+			marked += (flags & (PAGE_REFERENCED | PAGE_ACTIVE)) != 0;
+	close(fd);
+	return marked;
+}
+
 static int64_t look_not(void)
 {
 	return -1;
@@ -163,13 +184,15 @@ static int cold_clear(struct run *run)
 /* classic */
 
 /*
- * A cgroup of our own, with more pages nobody uses than pages in use: anonymous
- * ones that were never used again, or pages of a file that is not mapped.
+ * A cgroup of our own, with more pages of a file that nobody maps than pages in
+ * use: reclaim takes those, and flushes nothing, and clears our access bits.
  */
 static int classic_open(struct run *run)
 {
 	int error = system_may_change(run);
 
+	if (!error)
+		error = page_idle_begin(run);
 	if (error)
 		return error;
 	lru_gen.value = "0";
@@ -197,36 +220,25 @@ static int pool_fill(struct run *run)
 {
 	static char page[PAGE_BYTES];
 
-	state.pool_bytes = (2 * pages_total() + 1024) * PAGE_BYTES;
-	if (state.is_file) {
-		state.pool_fd = mapped_file_on_disk(run, state.pool_bytes / PAGE_BYTES);
-		if (state.pool_fd < 0)
-			return state.pool_fd;
-		for (uint64_t at = 0; at < state.pool_bytes; at += PAGE_BYTES)
-			if (pread(state.pool_fd, page, sizeof(page), (off_t)at) != (ssize_t)sizeof(page))
-				return workload_fail(run, "the file cannot be read: %s", strerror(errno));
-		return 0;
-	}
-	state.pool = mmap(NULL, state.pool_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (state.pool == MAP_FAILED)
-		return workload_fail(run, "no address space for %" PRIu64 " bytes", state.pool_bytes);
-	(void)madvise(state.pool, state.pool_bytes, MADV_NOHUGEPAGE);
-	for (uint64_t at = 0; at < state.pool_bytes; at += PAGE_BYTES)
-		((volatile char *)state.pool)[at] = 1;
-	/* Advice on a single page flushes, too; what matters is the rounds that come later. */
-	return madvise(state.pool, state.pool_bytes, MADV_COLD) ? workload_fail(run, "MADV_COLD: %s", strerror(errno)) : 0;
+	state.pool_fd = mapped_file_on_disk(run, POOL_PAGES(pages_total()));
+	if (state.pool_fd < 0)
+		return state.pool_fd;
+	for (uint64_t i = 0; i < POOL_PAGES(pages_total()); i++)
+		if (pread(state.pool_fd, page, sizeof(page), (off_t)(i * PAGE_BYTES)) != (ssize_t)sizeof(page))
+			return workload_fail(run, "the file cannot be read: %s", strerror(errno));
+	return 0;
 }
 
 static int classic_clear(struct run *run)
 {
-	const char *ask = state.is_file ? "128K swappiness=0\n" : "128K swappiness=200\n";
+	const char *ask = state.is_file ? "128K swappiness=0\n" : "128K swappiness=100\n";
 	const int64_t wanted = (int64_t)pages_total();
 	int64_t clear;
 	int error = pool_fill(run);
 
 	drain_batch();
 	for (unsigned int i = 0; !error && i < ROUNDS_OF_RECLAIM; i++) {
-		clear = look_smaps();
+		clear = look_flags();
 		if (clear < 0 || clear >= wanted - wanted / 50)
 			return 0;
 		/* -EAGAIN: less was reclaimed than asked for. */
@@ -239,8 +251,6 @@ static int classic_clear(struct run *run)
 
 static void classic_close(void)
 {
-	if (state.pool && state.pool != MAP_FAILED)
-		munmap(state.pool, state.pool_bytes);
 	if (state.pool_fd > 0)
 		close(state.pool_fd);
 	if (state.has_cgroup) {
@@ -249,6 +259,7 @@ static void classic_close(void)
 	}
 	pressure_swap_off();
 	setting_restore(&lru_gen);
+	page_idle_end();
 }
 
 /* mglru */
@@ -415,7 +426,7 @@ static const struct clearer clearers[] = {
 	{ "none", nothing_to_do, nothing_to_do, nothing_to_close, look_not },
 	{ "page-idle", page_idle_begin, page_idle_clear, page_idle_end, look_idle },
 	{ "cold", nothing_to_do, cold_clear, nothing_to_close, look_smaps },
-	{ "classic", classic_open, classic_clear, classic_close, look_smaps },
+	{ "classic", classic_open, classic_clear, classic_close, look_flags },
 	{ "mglru", mglru_open, mglru_clear, mglru_close, look_smaps },
 	{ "damon", damon_open, damon_clear, damon_close, look_idle },
 };

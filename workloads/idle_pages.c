@@ -265,7 +265,7 @@ static void teardown(struct run *run)
 }
 
 WORKLOAD(idle_pages) = {
-	.name = "idle",
+	.name = "idle-pages",
 	.group = "idle",
 	.unit = "region changed",
 	.about = "Changes regions of --set pages=N pages (32) by --set op=munmap|mprotect|remap|reclaim|migrate, that all threads "
@@ -283,7 +283,7 @@ WORKLOAD(idle_shared) = {
 	.name = "idle-shared",
 	.group = "idle",
 	.unit = "region changed",
-	.about = "As idle, but every thread uses every page again between the clearing and the rounds: no design may show a "
+	.about = "As idle-pages, but every thread uses every page again between the clearing and the rounds: no design may show a "
 		 "gain here.",
 	.needs = "ext2,zram,cgroup",
 	.units = 64,
