@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// Groups that run when the user names nothing; applications are asked for by name.
 const GROUP_APP: &str = "app";
+const GROUP_STRESS: &str = "stress";
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workload {
@@ -60,7 +61,7 @@ impl Catalog {
     }
 
     /// The workloads meant by a list of names and groups, in the catalog's order, controls first.
-    /// An empty list means everything but the applications.
+    /// An empty list means everything but the applications and the stress programs.
     pub fn select(&self, names: &[String]) -> Result<Vec<&Workload>> {
         for name in names {
             if name != "all" && !self.workloads.iter().any(|w| w.name == *name || w.group == *name) {
@@ -69,7 +70,7 @@ impl Catalog {
         }
         let is_chosen = |w: &&Workload| {
             if names.is_empty() {
-                return w.group != GROUP_APP;
+                return w.group != GROUP_APP && w.group != GROUP_STRESS;
             }
             names.iter().any(|name| name == "all" || *name == w.name || *name == w.group)
         };
