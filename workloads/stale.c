@@ -57,11 +57,11 @@
 #define SWAP_BYTES (32UL << 20)
 #define NAP_NS 20000
 #define NEIGHBOURS 8U
-#define NEIGHBOUR_NAP_NS 3000000
+#define NEIGHBOUR_NAP_NS 50000000
 #define NEIGHBOUR_PAGES 16UL
 #define POISON 0xdeadbeefdeadbeefULL
 /* A reader may sleep, or its CPU run somebody else: then its look is not waited for. */
-#define SPINS_PER_LOOK 20000U
+#define SPINS_PER_LOOK 500U
 
 enum phase { OPEN, CLOSING, CLOSED, FILLING, UPDATING };
 enum kind { ANON, MEMFD, DISK, KINDS };
@@ -76,6 +76,7 @@ struct block {
 struct reader {
 	_Alignas(64) _Atomic uint64_t looks, passes;
 	uint64_t random, reads, faults;
+	uint64_t closed_seen[BLOCKS];	/* the sequence with which a read faulted */
 };
 
 static struct {
@@ -169,7 +170,12 @@ static void look_at_block(struct run *run, struct reader *reader, unsigned int b
 
 	if (stale.blocks[block].is_quiet && draw % 64 != 0)
 		return;
-	/* A fault costs a hundred reads: one is enough. */
+	/* A fault costs a hundred reads, and its lock holds the writer up: one is enough. */
+	if (phase_of(sequence) == CLOSED) {
+		if (reader->closed_seen[block] == sequence && draw % 128 != 0)
+			return;
+		reader->closed_seen[block] = sequence;
+	}
 	if (stale.blocks[block].is_quiet || phase_of(sequence) == CLOSED) {
 		look_at(run, reader, block, (draw >> 8) % BLOCK_PAGES);
 		return;
