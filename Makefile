@@ -6,7 +6,7 @@ CARGO      ?= cargo
 TARGET     := $(or $(CARGO_TARGET_DIR),target)
 CEASEFIRE  := $(TARGET)/release/ceasefire
 
-.PHONY: help toolchain tool watch build demo lab test machine-fuzz clean
+.PHONY: help toolchain tool watch build demo lab test machine-fuzz kernel-series clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -48,6 +48,10 @@ test-%: toolchain
 
 machine-fuzz: toolchain ## throw random values at the machine for five minutes (CEASEFIRE_FUZZ_SEED chooses others)
 	@CEASEFIRE_FUZZ_SECONDS=100 $(CARGO) test --quiet --release --locked -p ceasefire-cli --test machine random -- --nocapture
+
+kernel-series: tool ## the ABIS kernel's whole change as a mailbox for `git am` (out/abis.mbox)
+	@$(CEASEFIRE) lab build vanilla >/dev/null
+	@kernel/emit-series out/abis.mbox
 
 clean: ## remove what was built in the checkout (not the cache: ceasefire lab clean)
 	@rm -rf '$(TARGET)' out

@@ -215,12 +215,9 @@ impl MachineArgs {
     }
 
     /// The flags that differ from the defaults, as typed, with a leading blank each.
-    pub fn flags(&self, kernels: &[String]) -> String {
+    pub fn flags(&self) -> String {
         let default = MachineArgs::default();
         let mut line = String::new();
-        if kernels != ["vanilla"] {
-            line += &format!(" --kernel {}", kernels.join(","));
-        }
         for (flag, path) in [("kernel-image", &self.kernel_image), ("kernel-source", &self.kernel_source)] {
             if let Some(path) = path {
                 line += &format!(" --{flag} {}", quote(path.as_os_str()));
@@ -282,10 +279,10 @@ pub struct Run {
     /// A workload's own option
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub settings: Vec<String>,
-    /// Kernels by name
+    /// Kernels by name, or NAME:MODE for one mode of it
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', default_value = "vanilla")]
     pub kernel: Vec<String>,
-    /// Modes of kernels that have them
+    /// Modes of kernels that have them, each a row of its own [default: the one a kernel boots with]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub mode: Vec<String>,
     /// Count instructions instead of shootdowns: one CPU, one boot for each repeat
@@ -311,6 +308,9 @@ pub struct Shell {
     pub nodes: u32,
     #[arg(long, value_name = "NAME", default_value = "vanilla")]
     pub kernel: String,
+    /// Mode of a kernel that has them [default: the one it boots with]
+    #[arg(long, value_name = "NAME")]
+    pub mode: Option<String>,
     #[command(flatten)]
     pub machine: MachineArgs,
 }

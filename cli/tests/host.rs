@@ -3,6 +3,8 @@
 
 mod common;
 use common::{ceasefire, close, median, results, row, run, skip, Scratch};
+use std::fs;
+use std::process::Command;
 
 #[test]
 fn the_same_workloads_run_on_the_host() {
@@ -26,4 +28,41 @@ fn the_same_workloads_run_on_the_host() {
     assert_eq!(results["environment"]["place"], "host");
     let exact = row(&results, "exactly-n", cores as u64);
     assert!(close(median(exact, "received_irq_per_unit"), (cores - 1) as f64, 0.01), "{exact}");
+}
+
+/// The kernel's own names go through as they are: sums as differences, memory as a level, no line that is none.
+#[test]
+fn an_abis_kernels_counters_are_passed_on() {
+    let scratch = Scratch::new("fake-abis");
+    let out = scratch.0.join("out").to_string_lossy().into_owned();
+    let lines =
+        "zap_idle 5\nzap_none 3\nrounds 12\nspte_bytes 8192\nspte_tables 2\nBad 1\nworse x\nhalf 12x\n -\n";
+    let counters = scratch.file("counters", lines.as_bytes());
+    // A file that does not change stands for a kernel in which nothing happened.
+    let script = format!(
+        "mount -t tmpfs none /sys/kernel/debug && mkdir /sys/kernel/debug/abis && \
+         cp {} /sys/kernel/debug/abis/counters && \
+         exec {} lab run munmap --on host --cpus 1 --repeats 1 --units 10 --quiet --out {out}",
+        counters.display(),
+        common::BINARY
+    );
+    let isolated = |script: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", script]).current_dir(common::root());
+        command
+    };
+    if !run(&mut isolated("mount -t tmpfs none /sys/kernel/debug")).code.eq(&0) {
+        return skip("fake counters", "mounting a small tmpfs needs root");
+    }
+    let said = run(&mut isolated(&script));
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let results = results(&fs::canonicalize(&out).expect("results"));
+    let row = row(&results, "munmap", 1);
+    let names: Vec<&String> = row["abis"].as_object().expect("abis").keys().collect();
+    assert_eq!(names, ["rounds", "spte_bytes", "spte_tables", "zap_idle", "zap_none"], "{row}");
+    let median_of = |name: &str| row["abis"][name]["median"].as_f64();
+    assert_eq!((median_of("zap_idle"), median_of("rounds")), (Some(0.0), Some(0.0)), "{row}");
+    assert_eq!((median_of("spte_bytes"), median_of("spte_tables")), (Some(8192.0), Some(2.0)), "{row}");
+    assert_eq!(row["elided"]["pages"]["median"].as_f64(), Some(0.0), "{row}");
+    assert!(row["checked"].is_null() && row["violations"].is_null(), "{row}");
 }

@@ -3,6 +3,7 @@
  * What is counted around the measured part. Three sources: the kernel's own
  * file (the lab's kernels; it passes on what the emulated machine counts),
  * tracepoints (any kernel, as root), and the rows of /proc every kernel has.
+ * What an ABIS kernel counts beside them is read with them (abis.c).
  * Files are opened and buffers touched beforehand, so that reading them maps,
  * unmaps and allocates nothing.
  */
@@ -221,6 +222,7 @@ void counters_begin(struct sample *sample)
 	clear(sample);
 	read_faults(sample);
 	tracepoints_read(sample, false);
+	abis_read(false);
 	read_rows(sample);
 }
 
@@ -235,6 +237,7 @@ void counters_end(struct sample *sample)
 	clear(sample);
 	read_kernel(sample);
 	read_rows(sample);
+	abis_read(true);
 	tracepoints_read(sample, true);
 	read_faults(sample);
 	combine(sample);
@@ -266,6 +269,7 @@ int counters_open(bool cost)
 	interrupts_fd = open("/proc/interrupts", O_RDONLY | O_CLOEXEC);
 	vmstat_fd = open("/proc/vmstat", O_RDONLY | O_CLOEXEC);
 	kernel_fd = open(KERNEL_COUNTERS, O_RDONLY | O_CLOEXEC);
+	abis_open();
 	/* Probes cost instructions: a cost row does without them. What the machine counts costs none. */
 	if (cost)
 		return 0;

@@ -49,6 +49,20 @@ struct sample {
 	int64_t value[COUNTERS];
 };
 
+#define ABIS_PAIRS_MAX 256
+
+struct pair {
+	char name[40];
+	uint64_t value;
+};
+
+/* What the kernel's own switch counted in one repeat; not there in a kernel without one. */
+struct abis_sample {
+	bool is_there;
+	unsigned int pairs;
+	struct pair pair[ABIS_PAIRS_MAX];
+};
+
 struct extra {
 	char key[48];
 	double value;
@@ -62,6 +76,7 @@ struct outcome {
 	uint64_t duration_ns;
 	unsigned int extras;
 	struct extra extra[EXTRAS_MAX];
+	struct abis_sample abis;
 };
 
 /* arguments.c */
@@ -102,6 +117,12 @@ void counters_begin_nearest(struct sample *sample);
 void counters_end(struct sample *sample);
 void counters_subtract(struct sample *end, const struct sample *begin);
 extern const char *const counter_names[COUNTERS];
+
+/* abis.c */
+void abis_open(void);
+void abis_read(bool is_end);
+/* To be called when nothing is measured any more. */
+void abis_subtract(struct abis_sample *sample);
 
 /* tracepoints.c: the generic source, by perf_event_open */
 void tracepoints_open(void);

@@ -98,6 +98,20 @@ static unsigned long long memory_kib(void)
 	return at ? strtoull(at + strlen("MemTotal:"), NULL, 10) : 0;
 }
 
+/* What the kernel's own switch says; null in a kernel without one. */
+static void print_mode(void)
+{
+	char mode[64];
+
+	printf(",\"mode\":");
+	if (file_read("/sys/kernel/mm/abis/mode", mode, sizeof(mode)) <= 0) {
+		printf("null");
+		return;
+	}
+	mode[strcspn(mode, "\n")] = '\0';
+	protocol_string(mode);
+}
+
 void protocol_boot(void)
 {
 	struct utsname name;
@@ -119,8 +133,10 @@ void protocol_boot(void)
 	printf(",\"cpu_flags\":\"%.*s\"", flags_length > 2 ? flags_length - 2 : 0, flags + 1);
 	file_read("/sys/devices/system/cpu/vulnerabilities/meltdown", text, sizeof(text));
 	chosen_word("/sys/kernel/mm/transparent_hugepage/enabled", thp, sizeof(thp));
-	printf(",\"pti\":%s,\"thp\":\"%s\",\"memory_kib\":%llu}\n", strstr(text, "PTI") ? "true" : "false", thp,
+	printf(",\"pti\":%s,\"thp\":\"%s\",\"memory_kib\":%llu", strstr(text, "PTI") ? "true" : "false", thp,
 	       memory_kib());
+	print_mode();
+	printf("}\n");
 	fflush(stdout);
 }
 
@@ -130,6 +146,19 @@ static void print_count(const char *name, int64_t value)
 		printf("\"%s\":null", name);
 	else
 		printf("\"%s\":%lld", name, (long long)value);
+}
+
+static void print_abis(const struct abis_sample *sample)
+{
+	printf(",\"abis\":");
+	if (!sample->is_there) {
+		printf("null");
+		return;
+	}
+	for (unsigned int i = 0; i < sample->pairs; i++)
+		printf("%c\"%s\":%llu", i ? ',' : '{', sample->pair[i].name,
+		       (unsigned long long)sample->pair[i].value);
+	printf(sample->pairs ? "}" : "{}");
 }
 
 void protocol_run(const struct outcome *outcome)
@@ -156,6 +185,7 @@ void protocol_run(const struct outcome *outcome)
 		print_count("received", run->expect_received);
 		putchar('}');
 	}
+	print_abis(&outcome->abis);
 	printf(",\"extra\":{");
 	for (unsigned int i = 0; i < outcome->extras; i++)
 		printf("%s\"%s\":%.17g", i ? "," : "", outcome->extra[i].key, outcome->extra[i].value);

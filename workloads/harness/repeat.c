@@ -133,6 +133,7 @@ static int measured(struct outcome *outcome, bool cost)
 	outcome->duration_ns = now_ns() - begin_ns;
 	counters_end(&outcome->counted);
 	counters_subtract(&outcome->counted, &begin);
+	abis_subtract(&outcome->abis);
 	/* Under `-icount shift=0` the time stamp counter counts instructions. */
 	outcome->counted.value[INSTRUCTIONS] = cost ? (int64_t)(end_tsc - begin_tsc) : -1;
 	return error;

@@ -4,14 +4,14 @@
 use super::read::table_options;
 use crate::args::{AccelName, MachineArgs, MachineName, Output, Run, Switch, ThreadModeName, Where};
 use ceasefire_base::{exec, Error, Result};
-use ceasefire_build::kernel::{self, KernelImage};
+use ceasefire_build::kernel::{self, KernelImage, KernelSpec};
 use ceasefire_build::lock::Lock;
 use ceasefire_build::machine::{self, Machine};
 use ceasefire_build::{debian, guest, Context};
 use ceasefire_results::schema::Results;
 use ceasefire_results::{report, table};
 use ceasefire_run::catalog::{edit_distance, Catalog};
-use ceasefire_run::execute::{self, Options};
+use ceasefire_run::execute::{self, Options, Variant};
 use ceasefire_run::image::Images;
 use ceasefire_run::plan::{Request, ThreadMode};
 use ceasefire_run::qemu::{Accel, Cpu};
@@ -22,14 +22,24 @@ use std::time::Duration;
 
 /// Where --cpus says nothing.
 const CPUS: u32 = 4;
+const VANILLA: &str = "vanilla";
 const MEMORY_MIB_MIN: u32 = 256;
 const MEMORY_MIB_MAX: u32 = 64 * 1024;
+
+/// A kernel and one of its modes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    /// Empty for an image of the user's own.
+    pub kernel: String,
+    pub mode: Option<String>,
+}
 
 pub fn tour(ctx: &Context, name: &str, output: &Output) -> Result<()> {
     let requests = if name == "demo" { tours::demo() } else { tours::all() };
     let machine_args = MachineArgs::default();
     let command = format!("ceasefire lab {name}");
-    guest_run(ctx, &requests, &["vanilla".to_string()], &[], &machine_args, None, command, output)
+    let choices = choices(ctx, &["vanilla".to_string()], &[], &machine_args)?;
+    guest_run(ctx, &requests, &choices, &machine_args, None, command, output)
 }
 
 pub fn run(ctx: &Context, args: &Run) -> Result<()> {
@@ -64,8 +74,8 @@ pub fn run(ctx: &Context, args: &Run) -> Result<()> {
     if limit.is_some_and(|limit| limit.is_zero()) {
         return Err(Error::usage("a time limit of 0 s stops every boot").remedy("choose --timeout 1 or more"));
     }
-    let kernels = distinct(&args.kernel);
-    guest_run(ctx, &[request], &kernels, &args.mode, &args.machine, limit, command_line(), &args.output)
+    let choices = choices(ctx, &args.kernel, &args.mode, &args.machine)?;
+    guest_run(ctx, &[request], &choices, &args.machine, limit, command_line(), &args.output)
 }
 
 /// A figure that is asked for twice is one figure.
@@ -81,7 +91,10 @@ fn distinct<T: Clone + PartialEq>(values: &[T]) -> Vec<T> {
 
 /// What only a guest can have is refused, not ignored.
 fn check_host(args: &Run) -> Result<()> {
-    let mut flags = args.machine.flags(&args.kernel);
+    let mut flags = args.machine.flags();
+    if args.kernel != [VANILLA] {
+        flags += &format!(" --kernel {}", args.kernel.join(","));
+    }
     if !args.mode.is_empty() {
         flags += " --mode";
     }
@@ -106,19 +119,17 @@ fn own(ctx: &Context, output: &Output) -> Result<Option<Lock>> {
     }
 }
 
-#[allow(clippy::too_many_arguments)] // the two callers differ in each of them
 fn guest_run(
     ctx: &Context,
     requests: &[Request],
-    kernel_names: &[String],
-    modes: &[String],
+    choices: &[Choice],
     machine_args: &MachineArgs,
     limit: Option<Duration>,
     command: String,
     output: &Output,
 ) -> Result<()> {
     // Everything that can be refused is refused before minutes are spent on building.
-    let memory_mib = check_machine(ctx, kernel_names, modes, machine_args)?;
+    let memory_mib = check_machine(machine_args)?;
     let found = machine_there_is(ctx, machine_args)?;
     let _ours = own(ctx, output)?;
     ensure_packages(ctx, machine_args)?;
@@ -133,11 +144,11 @@ fn guest_run(
     }
     let machine = machine(ctx, found)?;
     let cpu = cpu(machine_args, &machine)?;
-    let kernels = kernels(ctx, kernel_names, machine_args)?;
+    let kernels = kernels(ctx, choices, machine_args)?;
     let packages: Vec<String> = packages.into_iter().collect();
     let programs: Vec<String> = programs.into_iter().collect();
     let images = Images::prepare(ctx, &packages, &programs)?;
-    let accel = accel(ctx, machine_args, &machine, &kernels[0], &images)?;
+    let accel = accel(ctx, machine_args, &machine, &kernels[0].kernel, &images)?;
     let options = Options {
         kernels,
         machine,
@@ -148,7 +159,7 @@ fn guest_run(
         out: output.out.clone(),
         limit,
         command,
-        flags: machine_args.flags(kernel_names),
+        flags: machine_args.flags(),
     };
     let mut results = execute::measure(ctx, &catalog, requests, &images, &options)?;
     if ctx.dry_run {
@@ -242,12 +253,22 @@ pub fn cpu(args: &MachineArgs, machine: &Machine) -> Result<Cpu> {
     Ok(Cpu { la57: args.la57 == Switch::On, tlb: is_modelled.then(|| tlb.unwrap_or_default()) })
 }
 
-pub fn kernels(ctx: &Context, names: &[String], args: &MachineArgs) -> Result<Vec<KernelImage>> {
-    match (&args.kernel_image, &args.kernel_source) {
-        (Some(image), _) => Ok(vec![kernel::from_image(image)?]),
-        (None, Some(tree)) => names.iter().map(|name| kernel::build_from_tree(ctx, tree, name)).collect(),
-        (None, None) => names.iter().map(|name| kernel::build(ctx, name)).collect(),
+/// The images of what was chosen, each built once.
+pub fn kernels(ctx: &Context, choices: &[Choice], args: &MachineArgs) -> Result<Vec<Variant>> {
+    let mut built: Vec<(&str, KernelImage)> = Vec::new();
+    let mut variants = Vec::new();
+    for choice in choices {
+        let known = built.iter().find(|(name, _)| *name == choice.kernel).map(|(_, image)| image.clone());
+        let image = match (known, &args.kernel_image, &args.kernel_source) {
+            (Some(image), ..) => image,
+            (None, Some(path), _) => kernel::from_image(path)?,
+            (None, None, Some(tree)) => kernel::build_from_tree(ctx, tree, &choice.kernel)?,
+            (None, None, None) => kernel::build(ctx, &choice.kernel)?,
+        };
+        built.push((&choice.kernel, image.clone()));
+        variants.push(Variant { kernel: image, mode: choice.mode.clone(), flags: choice.flags() });
     }
+    Ok(variants)
 }
 
 /// One sentence for a name that is not there, with the ones that are.
@@ -261,42 +282,70 @@ pub fn known_kernel(all: &[String], name: &str) -> Result<()> {
         .remedy(format!("choose from: {}; a new one is a file in kernel/kernels/", nearest.join(", "))))
 }
 
-/// Everything about machine and kernel that can be refused at once. Returns the guest's memory in MiB.
-pub fn check_machine(ctx: &Context, kernels: &[String], modes: &[String], args: &MachineArgs) -> Result<u32> {
-    check_kernels(ctx, kernels, modes, args)?;
+/// Everything about the machine that can be refused at once. Returns the guest's memory in MiB.
+pub fn check_machine(args: &MachineArgs) -> Result<u32> {
     check_slice(args)?;
     check_cpu(args)?;
     memory(args)
 }
 
-fn check_kernels(ctx: &Context, names: &[String], modes: &[String], args: &MachineArgs) -> Result<()> {
+impl Choice {
+    fn flags(&self) -> String {
+        match &self.mode {
+            _ if self.kernel.is_empty() => String::new(),
+            Some(mode) => format!(" --kernel {}:{mode}", self.kernel),
+            None if self.kernel == VANILLA => String::new(),
+            None => format!(" --kernel {}", self.kernel),
+        }
+    }
+}
+
+/// Kernels and modes as given, checked against the recipes: each pair once, in order.
+pub fn choices(ctx: &Context, names: &[String], modes: &[String], args: &MachineArgs) -> Result<Vec<Choice>> {
     if let Some(image) = &args.kernel_image {
         kernel::from_image(image)?;
-        return no_modes(modes, &image.display().to_string());
+        let named: Vec<String> =
+            names.iter().filter_map(|name| Some(name.split_once(':')?.1.into())).collect();
+        return match modes.iter().chain(&named).next() {
+            None => Ok(vec![Choice { kernel: String::new(), mode: None }]),
+            Some(mode) => Err(no_mode(mode, &image.display().to_string())),
+        };
     }
     if let Some(tree) = &args.kernel_source {
         kernel::check_tree(tree)?;
     }
-    let specs = kernel::list(ctx)?;
-    let all: Vec<String> = specs.iter().map(|spec| spec.name.clone()).collect();
-    for name in names {
-        known_kernel(&all, name)?;
-        let spec = specs.iter().find(|spec| spec.name == *name);
-        for mode in modes {
-            if !spec.is_some_and(|spec| spec.modes.contains(mode)) {
-                return no_modes(std::slice::from_ref(mode), name);
-            }
-        }
-    }
-    Ok(())
+    chosen(&kernel::list(ctx)?, names, modes)
 }
 
-fn no_modes(modes: &[String], kernel: &str) -> Result<()> {
-    match modes.first() {
-        None => Ok(()),
-        Some(mode) => Err(Error::usage(format!("kernel {kernel} has no mode '{mode}'"))
-            .remedy("`ceasefire lab list` shows the modes of every kernel")),
+fn chosen(specs: &[KernelSpec], names: &[String], modes: &[String]) -> Result<Vec<Choice>> {
+    let all: Vec<String> = specs.iter().map(|spec| spec.name.clone()).collect();
+    let mut choices = Vec::new();
+    for given in names {
+        let (name, own) = match given.split_once(':') {
+            Some((name, mode)) => (name, Some(mode.to_string())),
+            None => (given.as_str(), None),
+        };
+        known_kernel(&all, name)?;
+        let known = specs.iter().find(|spec| spec.name == name).map_or(&[][..], |spec| &spec.modes);
+        let wanted: Vec<String> = match own {
+            Some(mode) => vec![mode],
+            None if modes.is_empty() => known.first().cloned().into_iter().collect(),
+            None => modes.to_vec(),
+        };
+        if let Some(mode) = wanted.iter().find(|mode| !known.contains(mode)) {
+            return Err(no_mode(mode, name));
+        }
+        if wanted.is_empty() {
+            choices.push(Choice { kernel: name.into(), mode: None });
+        }
+        choices.extend(wanted.into_iter().map(|mode| Choice { kernel: name.into(), mode: Some(mode) }));
     }
+    Ok(distinct(&choices))
+}
+
+fn no_mode(mode: &str, kernel: &str) -> Error {
+    Error::usage(format!("kernel {kernel} has no mode '{mode}'"))
+        .remedy("`ceasefire lab list` shows the modes of every kernel")
 }
 
 fn memory(args: &MachineArgs) -> Result<u32> {
@@ -382,4 +431,54 @@ fn setting(text: &str) -> Result<(String, String)> {
 fn command_line() -> String {
     let words: Vec<String> = std::env::args_os().skip(1).map(|word| exec::quote(&word)).collect();
     format!("ceasefire {}", words.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ceasefire_base::Kind;
+
+    fn spec(name: &str, modes: &[&str]) -> KernelSpec {
+        KernelSpec {
+            name: name.into(),
+            about: String::new(),
+            fragments: Vec::new(),
+            overlay: Vec::new(),
+            engine: false,
+            series: Vec::new(),
+            modes: modes.iter().map(|mode| mode.to_string()).collect(),
+        }
+    }
+
+    fn labels(names: &[&str], modes: &[&str]) -> Result<Vec<String>> {
+        let specs = [spec("abis", &["off", "idle"]), spec("vanilla", &[])];
+        let words = |list: &[&str]| list.iter().map(|word| word.to_string()).collect::<Vec<_>>();
+        let choices = chosen(&specs, &words(names), &words(modes))?;
+        Ok(choices.iter().map(|choice| choice.flags().trim().to_string()).collect())
+    }
+
+    #[test]
+    fn every_kernel_runs_in_every_mode_asked_for_and_once() {
+        for (names, modes, expected) in [
+            (vec!["vanilla"], vec![], vec![""]),
+            (vec!["abis"], vec![], vec!["--kernel abis:off"]),
+            (vec!["abis"], vec!["off", "idle", "off"], vec!["--kernel abis:off", "--kernel abis:idle"]),
+            (vec!["vanilla", "abis:idle"], vec![], vec!["", "--kernel abis:idle"]),
+            (vec!["abis:idle", "abis"], vec!["idle"], vec!["--kernel abis:idle"]),
+        ] {
+            assert_eq!(labels(&names, &modes).expect("chosen"), expected, "{names:?} {modes:?}");
+        }
+        for (names, modes, fragment) in [
+            (vec!["vanilla"], vec!["idle"], "kernel vanilla has no mode 'idle'"),
+            (vec!["abis", "vanilla"], vec!["idle"], "kernel vanilla has no mode 'idle'"),
+            (vec!["abis"], vec!["full"], "kernel abis has no mode 'full'"),
+            (vec!["abis:"], vec![], "kernel abis has no mode ''"),
+            (vec!["vanilla:off"], vec![], "kernel vanilla has no mode 'off'"),
+            (vec!["abi:off"], vec![], "no kernel named 'abi'"),
+        ] {
+            let error = labels(&names, &modes).expect_err("refused");
+            assert_eq!(error.kind, Kind::Usage);
+            assert!(error.message.contains(fragment), "{error:?}");
+        }
+    }
 }

@@ -21,21 +21,23 @@ pub fn run(ctx: &Context, args: &args::Shell) -> Result<()> {
     if let Some(text) = &args.command {
         shell::check_command(text)?;
     }
-    let names = [args.kernel.clone()];
-    let memory_mib = measure::check_machine(ctx, &names, &[], &args.machine)?;
+    let modes: Vec<String> = args.mode.iter().cloned().collect();
+    let choices = measure::choices(ctx, std::slice::from_ref(&args.kernel), &modes, &args.machine)?;
+    let memory_mib = measure::check_machine(&args.machine)?;
     let found = measure::machine_there_is(ctx, &args.machine)?;
     measure::ensure_packages(ctx, &args.machine)?;
     let machine = measure::machine(ctx, found)?;
     let cpu = measure::cpu(&args.machine, &machine)?;
-    let kernels = measure::kernels(ctx, &names, &args.machine)?;
+    let kernels = measure::kernels(ctx, &choices, &args.machine)?;
     let images = Images::prepare(ctx, &[], &[])?;
-    let accel = measure::accel(ctx, &args.machine, &machine, &kernels[0], &images)?;
+    let accel = measure::accel(ctx, &args.machine, &machine, &kernels[0].kernel, &images)?;
     let shell = Shell {
         machine: &machine,
-        kernel: &kernels[0],
+        kernel: &kernels[0].kernel,
         accel,
         cpu,
         memory_mib,
+        mode: kernels[0].mode.as_deref(),
         kernel_arguments: &args.machine.kernel_args,
         boot: Boot::new(args.cpus, args.nodes),
     };

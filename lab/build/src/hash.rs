@@ -28,12 +28,17 @@ pub fn file(path: &Path) -> Result<String> {
 
 /// One line per file of a tree, sorted: hash, "x" if executable, path below `dir`. A tree that is not there is empty.
 pub fn tree(dir: &Path) -> Result<String> {
+    named(dir, &files(dir)?, Path::new(""))
+}
+
+/// The same for these files of a directory, as if they lay below `to`.
+pub fn named(dir: &Path, names: &[PathBuf], to: &Path) -> Result<String> {
     let mut lines = String::new();
-    for path in files(dir)? {
-        let full = dir.join(&path);
+    for path in names {
+        let full = dir.join(path);
         let meta = std::fs::metadata(&full).map_err(|error| disk::error("read", &full, &error))?;
         let mode = if meta.permissions().mode() & 0o111 != 0 { "x" } else { "-" };
-        lines += &format!("{} {mode} {}\n", file(&full)?, path.display());
+        lines += &format!("{} {mode} {}\n", file(&full)?, to.join(path).display());
     }
     Ok(lines)
 }

@@ -4,7 +4,7 @@
 use crate::cache::{Entry, Facts, Key};
 use crate::debian::apt::PackageKind;
 use crate::kconfig::{self, Wishes};
-use crate::recipe::{self, step_options, Base, Changes};
+use crate::recipe::{self, step_options, Base, Changes, Layer};
 use crate::{hash, Context};
 use ceasefire_base::exec::{self, Command, Options};
 use ceasefire_base::{disk, Error, Kind, Result};
@@ -36,6 +36,9 @@ const NOT_COPIED: [&str; 10] = [
     "./include/generated",
     "./arch/x86/include/generated",
 ];
+/// One copy for the kernel, the tests and the model.
+const ENGINE_FILES: [&str; 2] = ["engine.c", "engine.h"];
+const ENGINE_IN_KERNEL: &str = "mm/abis/engine";
 /// Variables of the caller that would change the kernel.
 const ENV_DROPPED: [&str; 16] = [
     "ARCH",
@@ -75,12 +78,16 @@ pub struct KernelSpec {
     pub about: String,
     /// kernel/config/NAME.config, in order.
     pub fragments: Vec<String>,
+    /// Rooms of kernel/overlay/, each laid over the source's top.
     #[serde(default)]
-    pub overlay: bool,
+    pub overlay: Vec<String>,
+    /// The engine's files go to mm/abis/engine/.
+    #[serde(default)]
+    pub engine: bool,
     /// Groups of kernel/patches/series.
     #[serde(default)]
     pub series: Vec<String>,
-    /// What its runtime switch can be set to; empty for a kernel without one.
+    /// What its switch can be set to, what it boots with first; empty for a kernel without one.
     #[serde(default)]
     pub modes: Vec<String>,
 }
@@ -156,7 +163,7 @@ pub fn build(context: &Context, name: &str) -> Result<KernelImage> {
     let spec = find(context, name)?;
     let dir = context.root.join("kernel");
     let base: Base = recipe::read_toml(&dir.join("BASE.toml"))?;
-    let changes = Changes::read(&dir, &spec.series, spec.overlay)?;
+    let changes = changes(&context.root, &spec)?;
     let (wishes, fragments) = read_fragments(&dir, &spec)?;
     let source = recipe::source(context, &base, PackageKind::Binary)?;
     context.ensure(&PACKAGES)?;
@@ -185,18 +192,23 @@ pub fn build_from_tree(context: &Context, dir: &Path, spec_name: &str) -> Result
     context.ensure(&PACKAGES)?;
     let kernel_dir = context.root.join("kernel");
     let (wishes, fragments) = read_fragments(&kernel_dir, &spec)?;
-    let mut changes = Changes::read(&kernel_dir, &spec.series, spec.overlay)?;
+    let mut changes = changes(&context.root, &spec)?;
     // A tree that has them already, or that they do not fit, is built as it is.
-    let has_overlay = changes.overlay.as_ref().is_some_and(|overlay| {
-        hash::files(overlay).is_ok_and(|files| files.iter().any(|file| tree.join(file).exists()))
-    });
-    if has_overlay || !changes.would_apply(&tree)? {
+    let has_overlay = changes.layers.iter().any(|layer| layer.targets().any(|file| tree.join(file).exists()));
+    if has_overlay || !would_apply(&changes, &tree)? {
+        if !has_overlay && !spec.modes.is_empty() {
+            return Err(Error::failed(format!(
+                "the patches of kernel {spec_name} do not fit {}",
+                tree.display()
+            ))
+            .remedy("use a tree of the version in kernel/BASE.toml, or --kernel vanilla"));
+        }
         if !has_overlay {
             context
                 .progress
                 .note("the lab's patches do not fit this tree; it is built as it is, with generic counters");
         }
-        changes = Changes { overlay: None, patches: Vec::new() };
+        changes = Changes::default();
     }
     let series_hash = changes.hash()?;
     let step = context.progress.step("kernel source: look through the tree");
@@ -217,6 +229,40 @@ pub fn build_from_tree(context: &Context, dir: &Path, spec_name: &str) -> Result
     };
     let entry = plan.obtain(&key)?;
     image_of(&spec, &name, &entry, &format!("tree {}", &state[..16]), None, series_hash)
+}
+
+/// What a recipe lays over the source and patches in it.
+fn changes(root: &Path, spec: &KernelSpec) -> Result<Changes> {
+    let dir = root.join("kernel");
+    let mut layers = Vec::new();
+    for room in &spec.overlay {
+        let from = dir.join("overlay").join(room);
+        if !from.is_dir() {
+            return Err(Error::failed(format!(
+                "kernel {} wants the overlay '{room}', and there is no {}",
+                spec.name,
+                from.display()
+            ))
+            .remedy(format!("restore it, or correct kernel/kernels/{}.toml", spec.name)));
+        }
+        layers.push(Layer::all(from)?);
+    }
+    if spec.engine {
+        layers.push(Layer {
+            from: root.join("engine"),
+            files: ENGINE_FILES.iter().map(PathBuf::from).collect(),
+            to: ENGINE_IN_KERNEL.into(),
+        });
+    }
+    Changes::read(&dir, &spec.series, layers)
+}
+
+fn would_apply(changes: &Changes, tree: &Path) -> Result<bool> {
+    let scratch = std::env::temp_dir().join(format!("ceasefire-apply-{}", std::process::id()));
+    fs::create_dir_all(&scratch).map_err(|error| disk::error("create", &scratch, &error))?;
+    let result = changes.would_apply(tree, &scratch);
+    let _ = fs::remove_dir_all(&scratch);
+    result
 }
 
 /// Is it a Linux source tree? Returns its full path.
@@ -560,6 +606,35 @@ mod tests {
         assert_eq!(bzimage_release(&bzimage(0xffff, b"6.12 ")), None);
         assert_eq!(bzimage_release(&bzimage(0x200, b"\xff\xfe ")), None);
         assert_eq!(bzimage_release(b"\x7fELF"), None);
+    }
+
+    /// The baseline is the unpatched kernel: no file, patch or symbol of ABIS in its key or its source.
+    #[test]
+    fn vanilla_carries_nothing_of_abis() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut spec: KernelSpec =
+            recipe::read_toml(&root.join("kernel/kernels/vanilla.toml")).expect("the recipe");
+        let (wishes, _) = read_fragments(&root.join("kernel"), &spec).expect("its fragments");
+        assert!(wishes.keys().all(|symbol| !symbol.contains("ABIS")), "{wishes:?}");
+        let lab = changes(&root, &spec).expect("its changes");
+        let files: Vec<PathBuf> = lab.layers.iter().flat_map(Layer::targets).collect();
+        assert!(!files.is_empty() && files.iter().all(|file| file.starts_with("mm/ceasefire")), "{files:?}");
+        for patch in &lab.patches {
+            let text = fs::read_to_string(patch).expect("a patch");
+            assert!(!text.to_lowercase().contains("abis"), "{}", patch.display());
+        }
+        spec.engine = true;
+        let with_engine = changes(&root, &spec).expect("its changes");
+        let files: Vec<PathBuf> = with_engine.layers.iter().flat_map(Layer::targets).collect();
+        assert!(files.contains(&PathBuf::from("mm/abis/engine/engine.c")), "{files:?}");
+        assert_ne!(
+            lab.hash().expect("hashed"),
+            with_engine.hash().expect("hashed"),
+            "the engine is in the key"
+        );
+        spec.overlay.push("nowhere".into());
+        let error = changes(&root, &spec).expect_err("no such room");
+        assert!(error.message.contains("wants the overlay 'nowhere'"), "{error:?}");
     }
 
     #[test]

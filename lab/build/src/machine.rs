@@ -3,7 +3,7 @@
 
 use crate::cache::{Entry, Facts, Key};
 use crate::debian::apt::PackageKind;
-use crate::recipe::{self, step_options, Base, Changes, Source};
+use crate::recipe::{self, step_options, Base, Changes, Layer, Source};
 use crate::{hash, Context};
 use ceasefire_base::exec::{self, Command, Options};
 use ceasefire_base::{disk, Error, Result};
@@ -104,7 +104,7 @@ pub fn build(context: &Context) -> Result<Machine> {
     let dir = context.root.join("machine");
     let spec: MachineSpec = recipe::read_toml(&dir.join("machine.toml"))?;
     let base: Base = recipe::read_toml(&dir.join("BASE.toml"))?;
-    let changes = Changes::read(&dir, &spec.series, true)?;
+    let changes = Changes::read(&dir, &spec.series, vec![Layer::all(dir.join("overlay"))?])?;
     let source = recipe::source(context, &base, PackageKind::Source)?;
     let packages = packages_of(&spec);
     context.ensure(&packages.iter().map(String::as_str).collect::<Vec<_>>())?;

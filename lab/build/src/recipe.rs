@@ -54,11 +54,20 @@ pub struct Patch {
     pub name: String,
 }
 
+/// Files that are laid over a source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layer {
+    pub from: PathBuf,
+    /// Below `from`.
+    pub files: Vec<PathBuf>,
+    /// Where they go, below the source's top.
+    pub to: PathBuf,
+}
+
 /// Overlay and patches that a kernel or the emulator wants.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Changes {
-    /// None: nothing is laid over.
-    pub overlay: Option<PathBuf>,
+    pub layers: Vec<Layer>,
     pub patches: Vec<PathBuf>,
 }
 
@@ -87,9 +96,37 @@ pub fn parse_series(text: &str) -> Vec<Patch> {
     patches
 }
 
+impl Layer {
+    /// Every file of a directory, laid over the source's top. A directory that is not there is empty.
+    pub fn all(from: PathBuf) -> Result<Layer> {
+        Ok(Layer { files: hash::files(&from)?, from, to: PathBuf::new() })
+    }
+
+    /// Where its files go, below the source's top.
+    pub fn targets(&self) -> impl Iterator<Item = PathBuf> + '_ {
+        self.files.iter().map(|file| self.to.join(file))
+    }
+
+    fn copies(&self, tree: &Path) -> Vec<Command> {
+        let mut directories: Vec<PathBuf> = Vec::new();
+        let mut copies = Vec::new();
+        for file in &self.files {
+            let below = file.parent().unwrap_or(Path::new(""));
+            let to = tree.join(&self.to).join(below);
+            if !directories.contains(&to) {
+                copies.push(Command::new("mkdir").arg("-p").arg(&to));
+                directories.push(to.clone());
+            }
+            copies.push(Command::new("cp").arg(self.from.join(file)).arg(&to));
+        }
+        copies
+    }
+}
+
 impl Changes {
-    /// The patches of the wanted groups, in the order of the series file, and the overlay if wanted.
-    pub fn read(dir: &Path, groups: &[String], overlay: bool) -> Result<Changes> {
+    /// The patches of the wanted groups, in the order of the series file, over these files.
+    pub fn read(dir: &Path, groups: &[String], layers: Vec<Layer>) -> Result<Changes> {
+        check_layers(&layers)?;
         let path = dir.join("patches/series");
         let all = match fs::read_to_string(&path) {
             Ok(text) => parse_series(&text),
@@ -98,7 +135,7 @@ impl Changes {
         };
         for group in groups {
             if !all.iter().any(|patch| patch.group == *group) {
-                return Err(Error::failed(format!("{} has no group '{group}'", path.display()))
+                return Err(Error::failed(format!("{} has no patch of the group '{group}'", path.display()))
                     .remedy(format!("add a line \"# group: {group}\" above its patches")));
             }
         }
@@ -115,15 +152,14 @@ impl Changes {
             }
             patches.push(file);
         }
-        let overlay = overlay.then(|| dir.join("overlay")).filter(|overlay| overlay.is_dir());
-        Ok(Changes { overlay, patches })
+        Ok(Changes { layers, patches })
     }
 
     /// Hash of all that is changed in the source: names, order and contents.
     pub fn hash(&self) -> Result<String> {
         let mut text = String::new();
-        if let Some(overlay) = &self.overlay {
-            text += &hash::tree(overlay)?;
+        for layer in &self.layers {
+            text += &hash::named(&layer.from, &layer.files, &layer.to)?;
         }
         for patch in &self.patches {
             let name = patch.file_name().unwrap_or_default().to_string_lossy();
@@ -134,23 +170,68 @@ impl Changes {
 
     /// Lays the files over a tree and applies the patches.
     pub fn apply(&self, context: &Context, tree: &Path, log: &Path) -> Result<()> {
-        if let Some(overlay) = &self.overlay {
-            let copy = Command::new("cp").arg("-r").arg(overlay.join(".")).arg(tree);
+        for copy in self.layers.iter().flat_map(|layer| layer.copies(tree)) {
             exec::run(&copy, step_options(context, log, tree, 10))?;
         }
         self.patches.iter().try_for_each(|patch| apply_patch(context, patch, tree, log))
     }
 
-    /// Would every patch apply? Nothing is changed. Only exact for patches that touch different places.
-    pub fn would_apply(&self, tree: &Path) -> Result<bool> {
+    /// Would every patch apply? The tree is not changed: copies of the files they touch are, in `scratch`.
+    pub fn would_apply(&self, tree: &Path, scratch: &Path) -> Result<bool> {
         for patch in &self.patches {
-            let trial = patch_command(patch, tree).arg("--dry-run");
-            if !exec::capture(&trial, None)?.status.success() {
+            let text = fs::read_to_string(patch).map_err(|error| disk::error("read", patch, &error))?;
+            for name in touched(&text) {
+                let (from, to) = (tree.join(&name), scratch.join(&name));
+                if to.exists() || !from.is_file() {
+                    continue;
+                }
+                let parent = to.parent().unwrap_or(scratch);
+                fs::create_dir_all(parent).map_err(|error| disk::error("create", parent, &error))?;
+                fs::copy(&from, &to).map_err(|error| disk::error("write", &to, &error))?;
+            }
+            if !exec::capture(&patch_command(patch, scratch), None)?.status.success() {
                 return Ok(false);
             }
         }
         Ok(true)
     }
+}
+
+/// Two rooms that hold one file would hide each other's.
+fn check_layers(layers: &[Layer]) -> Result<()> {
+    let mut seen: Vec<(PathBuf, &Path)> = Vec::new();
+    for layer in layers {
+        for target in layer.targets() {
+            if let Some((_, earlier)) = seen.iter().find(|(known, _)| *known == target) {
+                return Err(Error::failed(format!(
+                    "{} lies in {} and in {}",
+                    target.display(),
+                    earlier.display(),
+                    layer.from.display()
+                ))
+                .remedy("keep it in one of them"));
+            }
+            seen.push((target, &layer.from));
+        }
+    }
+    Ok(())
+}
+
+/// The files a patch changes: its "--- a/NAME" and "+++ b/NAME" lines.
+fn touched(patch: &str) -> Vec<PathBuf> {
+    let name = |line: &str| {
+        let rest = line.strip_prefix("--- a/").or_else(|| line.strip_prefix("+++ b/"))?;
+        let name = PathBuf::from(rest.split('\t').next().unwrap_or(rest).trim_end());
+        let is_below = name.components().all(|part| matches!(part, std::path::Component::Normal(_)));
+        is_below.then_some(name)
+    };
+    let mut names: Vec<PathBuf> = Vec::new();
+    for name in patch.lines().filter_map(name) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
 }
 
 fn patch_command(patch: &Path, tree: &Path) -> Command {
@@ -437,6 +518,45 @@ mod tests {
             .expect("recognised");
         assert!(error.message.contains("can't find file to patch"), "{error:?}");
         assert!(unappliable(Path::new("x.patch"), &said("patch: something else")).is_none());
+    }
+
+    #[test]
+    fn a_file_in_two_rooms_is_refused_and_a_group_that_is_not_there_named() {
+        let layer =
+            |from: &str, to: &str| Layer { from: from.into(), files: vec!["a.c".into()], to: to.into() };
+        assert!(check_layers(&[layer("/lab", ""), layer("/engine", "mm")]).is_ok());
+        let error = check_layers(&[layer("/lab/mm", "mm"), layer("/engine", "mm")]).expect_err("twice");
+        assert_eq!(error.message, "mm/a.c lies in /lab/mm and in /engine");
+        let error = Changes::read(Path::new("/no/such/dir"), &["abis".into()], Vec::new()).expect_err("none");
+        assert!(error.message.contains("series"), "{error:?}");
+        let dir = std::env::temp_dir().join(format!("ceasefire-series-{}", std::process::id()));
+        fs::create_dir_all(dir.join("patches")).expect("made");
+        fs::write(dir.join("patches/series"), "# group: lab\n").expect("written");
+        let error = Changes::read(&dir, &["abis".into()], Vec::new()).expect_err("no group");
+        assert!(error.message.ends_with("has no patch of the group 'abis'"), "{error:?}");
+        fs::remove_dir_all(dir).expect("removed");
+    }
+
+    /// The second patch applies only after the first: tried one by one, it would seem not to fit.
+    #[test]
+    fn patches_that_build_on_each_other_are_tried_in_order() {
+        let dir = std::env::temp_dir().join(format!("ceasefire-apply-{}", std::process::id()));
+        let (tree, scratch) = (dir.join("tree"), dir.join("scratch"));
+        fs::create_dir_all(tree.join("mm")).expect("made");
+        fs::write(tree.join("mm/a.c"), "one\n").expect("written");
+        let patch = |name: &str, from: &str, to: &str| {
+            let path = dir.join(name);
+            let text = format!("--- a/mm/a.c\n+++ b/mm/a.c\n@@ -1 +1 @@\n-{from}\n+{to}\n");
+            fs::write(&path, text).expect("written");
+            path
+        };
+        let patches = vec![patch("1", "one", "two"), patch("2", "two", "three")];
+        let mut changes = Changes { layers: Vec::new(), patches };
+        assert!(changes.would_apply(&tree, &scratch.join("a")).expect("tried"));
+        changes.patches.remove(0);
+        assert!(!changes.would_apply(&tree, &scratch.join("b")).expect("tried"));
+        assert_eq!(fs::read_to_string(tree.join("mm/a.c")).expect("there"), "one\n");
+        fs::remove_dir_all(dir).expect("removed");
     }
 
     #[test]

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Guest logs to rows: repeats grouped, counts divided by units, equal work proved, controls judged.
 
+use crate::abis;
 use crate::protocol::{GuestLog, Run};
-use crate::schema::{Control, Environment, Results, Row, Unmeasured};
+use crate::schema::{Control, Elided, Environment, Results, Row, Unmeasured};
 use crate::stats::{self, Spread};
 use ceasefire_base::{Error, Result};
 use std::collections::BTreeMap;
@@ -187,9 +188,11 @@ impl<'a> Group<'a> {
             walks_per_unit: self.per_unit("walks"),
             instructions_per_unit: self.per_unit("instructions"),
             cycles_modelled_per_unit: self.per_unit("cycles_modelled"),
-            elided: None,
+            elided: self.elided(),
             checked: self.total("checked"),
             violations: self.total("violations"),
+            abis: self.abis(),
+            asked_wrongly: abis::asked_wrongly(&self.abis_totals().unwrap_or_default()),
             received_irq_per_unit: self.per_unit("received_irq"),
             kernel_sent_per_unit: self.per_unit("kernel_sent"),
             noisy: is_wide(sent_per_unit) || is_wide(received_per_unit),
@@ -236,10 +239,33 @@ impl<'a> Group<'a> {
 
     /// Over all repeats, saturating: an absurd count must not wrap to a good one.
     fn total(&self, counter: &str) -> Option<u64> {
-        self.runs
-            .iter()
-            .map(|run| run.counter(counter))
-            .try_fold(0u64, |sum, count| Some(sum.saturating_add(count?)))
+        let count = |run: &&Run| {
+            run.abis.as_ref().and_then(|own| own.get(counter).copied()).or_else(|| run.counter(counter))
+        };
+        self.runs.iter().map(count).try_fold(0u64, |sum, count| Some(sum.saturating_add(count?)))
+    }
+
+    /// What every repeat counted by the kernel's own names.
+    fn abis(&self) -> Option<BTreeMap<String, Spread>> {
+        let first = self.runs[0].abis.as_ref()?;
+        let mut spreads = BTreeMap::new();
+        for name in first.keys() {
+            let units = |run: &Run| if abis::is_level(name) { 1.0 } else { run.units as f64 };
+            let spread = self.spread(|run| Some(*run.abis.as_ref()?.get(name)? as f64 / units(run)));
+            spreads.extend(spread.map(|spread| (name.clone(), spread)));
+        }
+        Some(spreads)
+    }
+
+    fn elided(&self) -> Option<Elided> {
+        let repeats: Option<Vec<([u64; 4], u64)>> =
+            self.runs.iter().map(|run| Some((abis::elided(run.abis.as_ref()?), run.units))).collect();
+        Elided::of(&repeats?)
+    }
+
+    fn abis_totals(&self) -> Option<BTreeMap<String, u64>> {
+        let names = self.runs[0].abis.as_ref()?.keys();
+        Some(names.filter_map(|name| Some((name.clone(), self.total(name)?))).collect())
     }
 
     fn extra(&self) -> BTreeMap<String, f64> {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! From what a guest printed to what a person reads: parse, group, judge the controls, show, compare.
 //! Depends on nothing that builds or boots, so every step also works on a saved file.
+pub mod abis;
 pub mod aggregate;
 mod chart;
 pub mod compare;

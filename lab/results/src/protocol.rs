@@ -297,6 +297,7 @@ impl LogParser {
         match record {
             Record::Boot(mut boot) => {
                 boot.release = cut(&boot.release);
+                boot.mode = boot.mode.map(|mode| cut(&mode));
                 boot.cpu_flags = boot.cpu_flags.map(|flags| printable(&flags));
                 if boot.protocol > PROTOCOL {
                     self.newer_protocol = Some(boot.protocol);

@@ -35,6 +35,9 @@ pub struct Boot {
     pub thp: Option<String>,
     #[serde(default)]
     pub memory_kib: Option<u64>,
+    /// What the kernel's own switch says; null without one.
+    #[serde(default)]
+    pub mode: Option<String>,
 }
 
 /// Totals over the measured part of one repeat, by counter name; null where not measurable.
@@ -63,6 +66,9 @@ pub struct Run {
     pub counters: Counters,
     #[serde(default)]
     pub expect: Option<Expect>,
+    /// What an ABIS kernel counted; null on any other.
+    #[serde(default, deserialize_with = "unique_keys_or_null")]
+    pub abis: Option<BTreeMap<String, u64>>,
     #[serde(default, deserialize_with = "unique_keys")]
     pub extra: BTreeMap<String, f64>,
     #[serde(default)]
@@ -145,6 +151,16 @@ pub(crate) fn read(text: &str) -> Result<Record, serde_json::Error> {
     })
 }
 
+fn unique_keys_or_null<'de, D>(deserializer: D) -> Result<Option<BTreeMap<String, u64>>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    #[derive(Deserialize)]
+    struct Whole(#[serde(deserialize_with = "unique_keys")] BTreeMap<String, u64>);
+
+    Ok(Option::<Whole>::deserialize(deserializer)?.map(|whole| whole.0))
+}
+
 /// serde's maps keep the last of two equal keys; a counter that appears twice must be refused instead.
 fn unique_keys<'de, D, V>(deserializer: D) -> Result<BTreeMap<String, V>, D::Error>
 where
@@ -179,12 +195,16 @@ where
 mod tests {
     use super::*;
 
-    const RUN: &str = r#"{"kind":"run","workload":"w","threads":2,"repeat":0,"seed":1,"unit":"call","units":10,"checksum":"00","counters":{"sent":10,"walks":null},"expect":null,"extra":{},"duration_ns":5}"#;
+    const RUN: &str = r#"{"kind":"run","workload":"w","threads":2,"repeat":0,"seed":1,"unit":"call","units":10,"checksum":"00","counters":{"sent":10,"walks":null},"expect":null,"abis":{"rounds":7},"extra":{},"duration_ns":5}"#;
 
     #[test]
     fn a_run_is_read_with_its_nulls() {
         let Ok(Record::Run(run)) = read(RUN) else { panic!("not a run") };
         assert_eq!((run.counter("sent"), run.counter("walks"), run.counter("other")), (Some(10), None, None));
+        assert_eq!(run.abis, Some(BTreeMap::from([("rounds".to_string(), 7)])));
+        for without in [RUN.replace(r#"{"rounds":7}"#, "null"), RUN.replace(r#""abis":{"rounds":7},"#, "")] {
+            assert!(matches!(read(&without), Ok(Record::Run(run)) if run.abis.is_none()), "{without}");
+        }
     }
 
     #[test]
@@ -202,6 +222,8 @@ mod tests {
             (r#""sent":10"#, r#""sent":1.5"#),
             (r#""threads":2"#, r#""threads":4294967296"#),
             (r#""extra":{}"#, r#""extra":{"a":1e999}"#),
+            (r#""rounds":7"#, r#""rounds":7,"rounds":8"#),
+            (r#""rounds":7"#, r#""rounds":null"#),
         ] {
             let text = RUN.replace(from, to);
             assert_ne!(text, RUN, "{from} is in the sample");

@@ -43,7 +43,7 @@ impl GuestLog {
                 json!({
                     "workload": run.workload, "threads": run.threads, "repeat": run.repeat, "seed": run.seed,
                     "unit": run.unit, "units": run.units, "checksum": run.checksum,
-                    "counters": run.counters, "extra": run.extra, "duration_ns": run.duration_ns,
+                    "counters": run.counters, "abis": run.abis, "extra": run.extra, "duration_ns": run.duration_ns,
                 })
             })
             .collect();
@@ -54,6 +54,7 @@ impl GuestLog {
             "release": self.boot.as_ref().map(|boot| &boot.release),
             "cpus": self.boot.as_ref().map(|boot| boot.cpus),
             "nodes": self.boot.as_ref().map(|boot| boot.nodes),
+            "mode": self.boot.as_ref().and_then(|boot| boot.mode.as_ref()),
             "runs": runs,
             "skips": unmeasured(&self.skips),
             "fails": unmeasured(&self.fails),

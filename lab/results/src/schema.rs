@@ -211,13 +211,13 @@ pub struct Unmeasured {
     pub rerun: Option<String>,
 }
 
-/// What became of pages whose flush was skipped: nobody, one, or a set of CPUs was still asked.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+/// Per unit: pages that a proof let off, and flush requests that asked nobody, one CPU or a set of them for it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Elided {
-    pub pages: u64,
-    pub none: u64,
-    pub one: u64,
-    pub set: u64,
+    pub pages: Spread,
+    pub none: Spread,
+    pub one: Spread,
+    pub set: Spread,
 }
 
 /// One workload at one thread count on one kernel and machine; counts are per unit of work.
@@ -255,6 +255,12 @@ pub struct Row {
     pub checked: Option<u64>,
     #[serde(default)]
     pub violations: Option<u64>,
+    /// What an ABIS kernel counts, by its names, per unit; `spte_bytes` and `spte_tables` are levels at the end.
+    #[serde(default)]
+    pub abis: Option<BTreeMap<String, Spread>>,
+    /// Sites where the debug kernel's samples of kept flushes never found a holder.
+    #[serde(default)]
+    pub asked_wrongly: Vec<String>,
     #[serde(default)]
     pub received_irq_per_unit: Option<Spread>,
     /// Kernel-range shootdowns sent (initiations).
@@ -340,6 +346,11 @@ impl Row {
         }
     }
 
+    /// One of the ABIS kernel's own counters.
+    pub fn abis_figure(&self, name: &str) -> Option<Spread> {
+        self.abis.as_ref()?.get(name).copied()
+    }
+
     /// Without a probe the guest repeats the interrupt row as `received`, and says so by having no
     /// kernel-range figure: then there are not two sources to hold against each other.
     pub fn has_two_sources(&self) -> bool {
@@ -418,6 +429,15 @@ impl Results {
             ))
             .remedy("this kernel corrupts memory: see the warnings in its console log"));
         }
+        if let Some((row, site)) = self.rows.iter().find_map(|row| Some((row, row.asked_wrongly.first()?))) {
+            return Err(Error::failed(format!(
+                "no report, because {} at {} threads on {} asked wrongly at {site}: no sample of the flushes kept there ever found a holder",
+                row.workload,
+                row.threads,
+                row.kernel_label(),
+            ))
+            .remedy("the question asked of the machine at that site is not the one that matters: its silence proves nothing"));
+        }
         Ok(())
     }
 
@@ -482,7 +502,8 @@ impl Results {
         for (index, row) in self.rows.iter().enumerate() {
             let spreads =
                 FIGURES.iter().filter_map(|figure| (figure.get)(row).map(|spread| (figure.key, spread)));
-            for (key, spread) in spreads {
+            let counted = row.abis.iter().flatten().map(|(name, spread)| (name.as_str(), *spread));
+            for (key, spread) in spreads.chain(counted) {
                 if !spread.is_ordered() {
                     return Err(Error::usage(format!(
                         "{name} contradicts itself: row {index} ({}), {key}: the median is not between min and max",
@@ -534,6 +555,8 @@ pub enum Source {
     Guest,
     /// The emulated TLBs.
     Machine,
+    /// A kernel that lets shootdowns off.
+    Abis,
 }
 
 /// Every per-unit count there is, in the order tables and definitions show them.
@@ -722,6 +745,55 @@ pub const FIGURES: &[Figure] = &[
         meaning: "The targets of these.",
         source: Source::Machine,
         get: |row| row.ipi_targets_per_unit,
+    },
+    Figure {
+        key: "elided",
+        title: "elided pages",
+        meaning: "Pages that needed a flush without ABIS and that a proof let off, in whole or for all CPUs but some.",
+        source: Source::Abis,
+        get: |row| row.elided.map(|elided| elided.pages),
+    },
+    Figure {
+        key: "elided_none",
+        title: "requests to none",
+        meaning: "Flush requests that asked nobody, because every page of theirs was let off.",
+        source: Source::Abis,
+        get: |row| row.elided.map(|elided| elided.none),
+    },
+    Figure {
+        key: "elided_one",
+        title: "requests to one",
+        meaning: "Flush requests that asked one CPU alone.",
+        source: Source::Abis,
+        get: |row| row.elided.map(|elided| elided.one),
+    },
+    Figure {
+        key: "elided_set",
+        title: "requests to a set",
+        meaning: "Flush requests that asked a set of CPUs smaller than all.",
+        source: Source::Abis,
+        get: |row| row.elided.map(|elided| elided.set),
+    },
+    Figure {
+        key: "rounds",
+        title: "rounds",
+        meaning: "Full flushes of an address space that every CPU has executed.",
+        source: Source::Abis,
+        get: |row| row.abis_figure("rounds"),
+    },
+    Figure {
+        key: "rounds_forced",
+        title: "forced rounds",
+        meaning: "Flushes widened to a full one so that later ones can be let off; their price is in the other figures.",
+        source: Source::Abis,
+        get: |row| row.abis_figure("rounds_forced"),
+    },
+    Figure {
+        key: "spte_bytes",
+        title: "software PTEs (bytes)",
+        meaning: "Memory of the software page tables at the end of the measured part, of the whole system; not per unit.",
+        source: Source::Abis,
+        get: |row| row.abis_figure("spte_bytes"),
     },
 ];
 

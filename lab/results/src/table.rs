@@ -17,9 +17,7 @@ struct Column {
     get: fn(&Row) -> String,
 }
 
-/// Page walks come last and only where a machine counts them.
-const WALKS: Column = Column { head: ["", "walks"], name: "walks", get: |row| median(row.walks_per_unit) };
-
+/// Page walks and elided pages come last, and only where a machine or a kernel counts them.
 const COLUMNS: &[Column] = &[
     Column { head: ["", "requested"], name: "requested", get: |row| median(row.requested_per_unit) },
     Column { head: ["", "sent"], name: "sent", get: |row| median(row.sent_per_unit) },
@@ -32,16 +30,23 @@ const COLUMNS: &[Column] = &[
     Column { head: ["kernel-", "range"], name: "kernel-range", get: |row| median(row.kernel_range_per_unit) },
     Column { head: ["full", "flushes"], name: "full flushes", get: |row| median(row.local_full_per_unit) },
     Column { head: ["other", "IPIs"], name: "other IPIs", get: |row| median(row.other_ipis_per_unit) },
-    WALKS,
+    Column { head: ["", WALKS], name: WALKS, get: |row| median(row.walks_per_unit) },
+    Column {
+        head: ["elided", "pages"],
+        name: ELIDED,
+        get: |row| median(row.elided.map(|elided| elided.pages)),
+    },
 ];
+const WALKS: &str = "walks";
+const ELIDED: &str = "elided pages";
 
-fn columns_of(rows: &[&Row]) -> &'static [Column] {
-    let has_walks = rows.iter().any(|row| row.walks_per_unit.is_some());
-    if has_walks {
-        COLUMNS
-    } else {
-        &COLUMNS[..COLUMNS.len() - 1]
-    }
+fn columns_of(rows: &[&Row]) -> Vec<&'static Column> {
+    let is_counted = |column: &&Column| match column.name {
+        WALKS => rows.iter().any(|row| row.walks_per_unit.is_some()),
+        ELIDED => rows.iter().any(|row| row.elided.is_some()),
+        _ => true,
+    };
+    COLUMNS.iter().filter(is_counted).collect()
 }
 
 const GAP: usize = 2;
@@ -114,25 +119,30 @@ fn counts(results: &Results, options: &Options, lines: &mut Vec<String>) {
     let figures = columns_of(&rows);
     title("Counts per unit of work (median of the repeats)", Paint::Strong, options, lines);
     let fits = |table: &[(String, Option<Paint>)]| table.iter().all(|(line, _)| width(line) <= columns);
-    let mut table = one_line(&rows, &variants, figures);
+    let mut table = one_line(&rows, &variants, &figures);
     let mut rows = rows;
     if !fits(&table) {
         // Under a heading per kernel and machine, its thread counts stand together.
         let headings: Vec<String> = rows.iter().map(|row| heading(row, &variants)).collect();
         let first = |row: &Row| headings.iter().position(|known| *known == heading(row, &variants));
         rows.sort_by_cached_key(|row| first(row));
-        table = by_workload(&rows, &variants, figures, columns);
+        table = by_workload(&rows, &variants, &figures, columns);
     }
     // Stacked lines leave out what was not measured; a table must show a mark for it.
     let is_stacked = !fits(&table);
     if is_stacked {
-        table = stacked(&rows, &variants, figures, columns);
+        table = stacked(&rows, &variants, &figures, columns);
     }
     lines.extend(table.into_iter().map(|(line, paint)| match paint {
         Some(paint) => options.paint(paint, line.trim_end()),
         None => line.trim_end().to_string(),
     }));
     let mut legend = Vec::new();
+    if let Some(sentence) = checked_sentence(&rows) {
+        let paint =
+            if rows.iter().any(|row| row.violations.unwrap_or(0) > 0) { Paint::Bad } else { Paint::Good };
+        lines.extend(wrap(&sentence, "", 2, columns).iter().map(|line| options.paint(paint, line)));
+    }
     if rows.iter().any(|row| row.noisy) {
         legend.push("~ sent or received spreads over 10 % between repeats.".to_string());
     }
@@ -142,6 +152,22 @@ fn counts(results: &Results, options: &Options, lines: &mut Vec<String>) {
     for sentence in legend {
         lines.extend(wrap(&sentence, "", 2, columns).iter().map(|line| options.paint(Paint::Quiet, line)));
     }
+}
+
+/// What a debug kernel's questions to the machine came to; `None` where none was asked.
+pub(crate) fn checked_sentence(rows: &[&Row]) -> Option<String> {
+    let sum = |get: fn(&Row) -> Option<u64>| -> Option<u64> {
+        rows.iter().filter_map(|row| get(row)).reduce(u64::saturating_add)
+    };
+    let (checked, wrong) = (sum(|row| row.checked)?, sum(|row| row.violations).unwrap_or(0));
+    Some(format!(
+        "{} elisions were checked against the machine's TLBs: {} wrong.",
+        grouped(checked as f64),
+        match wrong {
+            0 => "none".to_string(),
+            wrong => grouped(wrong as f64),
+        }
+    ))
 }
 
 fn mark(row: &Row) -> &'static str {
@@ -156,7 +182,7 @@ fn paint_of(row: &Row) -> Option<Paint> {
     row.noisy.then_some(Paint::Doubt)
 }
 
-fn one_line(rows: &[&Row], variants: &Variants, figures: &[Column]) -> Vec<(String, Option<Paint>)> {
+fn one_line(rows: &[&Row], variants: &Variants, figures: &[&Column]) -> Vec<(String, Option<Paint>)> {
     let mut heads: Vec<[String; 2]> = vec![
         ["", "workload"].map(String::from),
         ["", "threads"].map(String::from),
@@ -239,7 +265,7 @@ fn heading(row: &Row, variants: &Variants) -> String {
 fn by_workload(
     rows: &[&Row],
     variants: &Variants,
-    figures: &[Column],
+    figures: &[&Column],
     columns: usize,
 ) -> Vec<(String, Option<Paint>)> {
     let mut heads: Vec<[String; 2]> = vec![["", "threads"].map(String::from)];
@@ -273,7 +299,7 @@ fn by_workload(
 fn stacked(
     rows: &[&Row],
     variants: &Variants,
-    figures: &[Column],
+    figures: &[&Column],
     columns: usize,
 ) -> Vec<(String, Option<Paint>)> {
     let mut lines = Vec::new();

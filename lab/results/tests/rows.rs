@@ -205,3 +205,60 @@ fn cost_rows_of_several_boots_are_repeats_of_one_row() {
     assert_eq!(results.rows.len(), 2);
     assert!(results.rows.iter().all(|row| row.cost && row.repeats == 6));
 }
+
+fn abis_results(counters: &[&str]) -> Results {
+    let runs: Vec<String> = counters
+        .iter()
+        .zip(0..)
+        .map(|(counters, repeat)| {
+            run("w", repeat, 100, "aa", "\"sent\":1", "null")
+                .replace("\"expect\"", &format!("\"abis\":{counters},\"expect\""))
+        })
+        .collect();
+    results(&runs).expect("rows")
+}
+
+#[test]
+fn what_an_abis_kernel_counts_is_divided_added_up_and_judged() {
+    let results = abis_results(&[
+        r#"{"zap_idle":100,"zap_none":50,"protect_uncached":20,"spte_bytes":4096,"rounds_forced":5,"checked":10,"violations":0}"#,
+        r#"{"zap_idle":300,"zap_none":70,"protect_uncached":20,"spte_bytes":8192,"rounds_forced":5,"checked":30,"violations":0}"#,
+        r#"{"zap_idle":200,"zap_none":60,"protect_uncached":20,"spte_bytes":4096,"rounds_forced":5,"checked":20,"violations":0}"#,
+    ]);
+    let row = &results.rows[0];
+    let elided = row.elided.expect("elided");
+    assert_eq!((elided.pages.min, elided.pages.median, elided.pages.max), (1.2, 2.2, 3.2));
+    assert_eq!((elided.none.median, elided.one.median, elided.set.max), (0.6, 0.0, 0.0));
+    assert_eq!((row.checked, row.violations), (Some(60), Some(0)));
+    let abis = row.abis.as_ref().expect("abis");
+    assert_eq!(abis["spte_bytes"].median, 4096.0, "a level is not divided by the units");
+    assert_eq!(abis["rounds_forced"].median, 0.05);
+    assert!(results.reportable().is_ok());
+    let again = Results::from_json(results.to_json().expect("JSON").as_bytes(), "r").expect("read back");
+    assert_eq!(again, results);
+
+    let plain = abis_results(&["null"]);
+    let row = &plain.rows[0];
+    assert_eq!((row.elided, row.abis.as_ref(), row.checked, row.violations), (None, None, None, None));
+    let off = abis_results(&["{}"]);
+    assert_eq!(off.rows[0].elided.expect("elided").pages.max, 0.0, "nothing elided is not unmeasured");
+    assert_eq!(off.rows[0].checked, None);
+}
+
+#[test]
+fn a_wrong_elision_or_a_wrong_question_fails_the_run() {
+    let wrong = abis_results(&[r#"{"checked":10,"violations":0}"#, r#"{"checked":10,"violations":1}"#]);
+    let error = wrong.reportable().expect_err("a violation");
+    assert!(error.message.contains("w at 8 threads on vanilla skipped 1 flushes"), "{error}");
+    // The samples of all repeats count together.
+    let sampled = |held: u64| {
+        let text = format!(r#"{{"zap_sampled":500,"zap_sampled_held":{held}}}"#);
+        abis_results(&[&text, r#"{"zap_sampled":500,"zap_sampled_held":0}"#])
+    };
+    assert!(sampled(1).reportable().is_ok());
+    let silent = sampled(0);
+    assert_eq!(silent.rows[0].asked_wrongly, ["zap"]);
+    let error = silent.reportable().expect_err("asked wrongly");
+    assert!(error.message.contains("asked wrongly at zap") && error.kind.exit_code() == 1, "{error}");
+    assert!(ceasefire_results::report::html(&silent).is_err());
+}

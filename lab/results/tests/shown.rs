@@ -70,6 +70,37 @@ fn walks_stand_beside_the_counts_where_a_machine_counts_them() {
     }
 }
 
+/// Sites and reasons stand where an ABIS kernel counts them; what a debug kernel checked is said in a sentence.
+#[test]
+fn elisions_are_shown_where_a_kernel_counts_them() {
+    let (without, with) = (sample::one_kernel(), sample::two_kernels());
+    for width in [60, 100, 160] {
+        assert!(!render(&without, &plain(width)).contains("elided"), "at {width} columns");
+        assert!(render(&with, &plain(width)).contains("elided"), "at {width} columns");
+    }
+    let page = |results: &Results| report::html(results).expect("a report");
+    assert!(!page(&without).contains("let off, and why</h3>"));
+    let html = page(&with);
+    for expected in [
+        "let off, and why</h3>",
+        "<th class=\"text\" scope=\"row\">clear_flush</th>",
+        "per munmap call, 8 threads, abis (idle); 0.906 pages elided; 0.006 rounds forced; \
+         45,056 bytes of software page tables</span>",
+    ] {
+        assert!(html.contains(expected), "{expected}");
+    }
+    assert!(!html.contains("scope=\"row\">migrate</th>"), "a site without a decision");
+    assert!(!html.contains("checked against"));
+    let log = sample::with_abis(&sample::log(1.0, None), true);
+    let logs = [(sample::key("abis-debug", Some("idle")), ceasefire_results::parse_log(log.as_bytes()))];
+    let debug = ceasefire_results::aggregate(Default::default(), &logs).expect("rows");
+    let sentence = "122,400 elisions were checked against the machine&#39;s TLBs: none wrong.";
+    assert!(page(&debug).contains(sentence), "{}", page(&debug));
+    assert!(page(&debug).contains("<th scope=\"col\">sampled held</th>"));
+    assert!(render(&debug, &plain(100))
+        .contains("122,400 elisions were checked against the machine's TLBs: none wrong."));
+}
+
 #[test]
 fn the_page_says_what_the_tlbs_were_like() {
     let mut results = sample::one_kernel();

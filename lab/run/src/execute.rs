@@ -25,8 +25,27 @@ const BOOT_LIMIT_S: u64 = 90;
 /// More guests at once would share cores, and their time limits with them.
 const GUESTS_AT_ONCE_MAX: usize = 8;
 
+/// A kernel and what it is told to do.
+#[derive(Debug, Clone)]
+pub struct Variant {
+    pub kernel: KernelImage,
+    /// `None` for a kernel without modes.
+    pub mode: Option<String>,
+    /// What chooses it on the command line, with a leading blank.
+    pub flags: String,
+}
+
+impl Variant {
+    fn label(&self) -> String {
+        match &self.mode {
+            Some(mode) => format!("{}-{mode}", self.kernel.name),
+            None => self.kernel.name.clone(),
+        }
+    }
+}
+
 pub struct Options {
-    pub kernels: Vec<KernelImage>,
+    pub kernels: Vec<Variant>,
     pub machine: Machine,
     pub accel: Accel,
     pub cpu: Cpu,
@@ -38,7 +57,7 @@ pub struct Options {
     pub limit: Option<Duration>,
     /// What reproduces these results.
     pub command: String,
-    /// Kernel and machine flags as the user gave them, for the command that repeats one boot.
+    /// Machine flags as the user gave them, for the command that repeats one boot.
     pub flags: String,
 }
 
@@ -51,7 +70,7 @@ impl Options {
 
 /// One boot of the plan on one kernel.
 struct Task<'a> {
-    kernel: &'a KernelImage,
+    variant: &'a Variant,
     boot: &'a Boot,
     log: PathBuf,
 }
@@ -85,18 +104,18 @@ pub fn measure(
         crate::files::log_directory(&logs)?;
     }
     // Longest first, so that the last guest to end is a short one.
-    let mut order: Vec<(usize, &KernelImage, &Boot)> = Vec::new();
-    for kernel in &options.kernels {
+    let mut order: Vec<(usize, &Variant, &Boot)> = Vec::new();
+    for variant in &options.kernels {
         for boot in &plan.boots {
-            order.push((order.len(), kernel, boot));
+            order.push((order.len(), variant, boot));
         }
     }
     let tasks: Vec<Task> = order
         .iter()
-        .map(|(index, kernel, boot)| Task {
-            kernel,
+        .map(|(index, variant, boot)| Task {
+            variant,
             boot,
-            log: logs.join(format!("{:02}-{}-{}", index + 1, kernel.name, boot.label())),
+            log: logs.join(format!("{:02}-{}-{}", index + 1, variant.label(), boot.label())),
         })
         .collect();
     if ctx.dry_run {
@@ -159,7 +178,7 @@ fn lane(shared: &Mutex<Shared>, step: &Step, numbers: &[PathBuf], images: &Image
                 None => return,
             }
         };
-        let label = format!("{} {}", task.kernel.name, task.boot.label());
+        let label = format!("{} {}", task.variant.label(), task.boot.label());
         let say = |what: &str| {
             let mut state = lock();
             state.running.retain(|line| !line.starts_with(&format!("{label}: ")));
@@ -207,22 +226,40 @@ fn one_boot(
         command: &command,
         log: &task.log,
         limit: options.limit.unwrap_or(Duration::from_secs(BOOT_LIMIT_S + jobs)),
-        rerun: &rerun(task.boot, options),
+        rerun: &rerun(task, options),
         is_useless,
     };
-    boot::boot(&start, on_progress)
+    let log = boot::boot(&start, on_progress)?;
+    check_mode(task.variant, &log)
+        .map_err(|error| error.remedy(format!("rerun: {}", rerun(task, options))))?;
+    Ok(log)
+}
+
+/// A row of a mode that the guest never took would be a lie.
+fn check_mode(variant: &Variant, log: &GuestLog) -> Result<()> {
+    let said = log.boot.as_ref().and_then(|boot| boot.mode.as_ref());
+    match &variant.mode {
+        Some(wanted) if said != Some(wanted) => Err(Error::failed(format!(
+            "kernel {} was booted with {}={wanted} and says its mode is {}",
+            variant.kernel.name,
+            qemu::MODE_PARAMETER,
+            said.map_or("unknown", String::as_str)
+        ))),
+        _ => Ok(()),
+    }
 }
 
 fn command_for(task: &Task, initrd: &Path, options: &Options) -> Command {
     let hardware = Hardware {
         qemu: &options.machine.qemu,
         firmware: &options.machine.firmware,
-        kernel: &task.kernel.bzimage,
+        kernel: &task.variant.kernel.bzimage,
         initrd,
         accel: options.accel,
         cpu: options.cpu,
         memory_mib: options.memory_mib,
         console: Console::File(console_path(&task.log)),
+        mode: task.variant.mode.as_deref(),
         kernel_arguments: &options.kernel_arguments,
     };
     Command::new(hardware.qemu).args(qemu::arguments(&hardware, task.boot))
@@ -232,7 +269,7 @@ fn command_for(task: &Task, initrd: &Path, options: &Options) -> Command {
 fn dry_run(tasks: &[Task], images: &Images, options: &Options) -> Result<Results> {
     for task in tasks {
         let initrd = boot::beside(&task.log, "initrd");
-        exec::print_line(&format!("# {} {}", task.kernel.name, task.boot.label()));
+        exec::print_line(&format!("# {} {}", task.variant.label(), task.boot.label()));
         exec::print_line(&images.initrd_shell(task.boot, &initrd));
         exec::print_line(&command_for(task, &initrd, options).to_shell());
     }
@@ -245,7 +282,8 @@ fn row_key(task: &Task, options: &Options) -> RowKey {
         first.iter().flat_map(|job| &job.settings).map(|(key, value)| format!("{key}={value}")).collect();
     let cpu = qemu::cpu_model(options.accel, &options.cpu, task.boot.cost);
     RowKey {
-        kernel: task.kernel.name.clone(),
+        kernel: task.variant.kernel.name.clone(),
+        mode: task.variant.mode.clone(),
         vcpus: task.boot.vcpus,
         nodes: task.boot.nodes,
         cost: task.boot.cost,
@@ -258,7 +296,8 @@ fn row_key(task: &Task, options: &Options) -> RowKey {
 }
 
 /// The command that runs this boot's jobs again, alone.
-fn rerun(boot: &Boot, options: &Options) -> String {
+fn rerun(task: &Task, options: &Options) -> String {
+    let boot = task.boot;
     let mut names: Vec<&str> = Vec::new();
     let mut threads: Vec<String> = Vec::new();
     for job in &boot.jobs {
@@ -289,7 +328,7 @@ fn rerun(boot: &Boot, options: &Options) -> String {
             line += &format!(" --set {key}={value}");
         }
     }
-    line + &options.flags
+    line + &task.variant.flags + &options.flags
 }
 
 fn collect(
@@ -304,7 +343,7 @@ fn collect(
         command: Some(options.command.clone()),
         place: "guest".into(),
         seed: requests.first().map(|request| request.seed),
-        kernels: options.kernels.iter().map(|kernel| about_kernel(kernel, &logs)).collect(),
+        kernels: about_kernels(&options.kernels, &logs),
         qemu: Some(about_machine(options)),
         thp: first_boot.and_then(|boot| boot.thp.clone()),
         pti: first_boot.and_then(|boot| boot.pti),
@@ -326,13 +365,20 @@ fn collect(
     for failed in &mut results.failed {
         let threads = failed.threads.unwrap_or(1);
         failed.rerun = Some(format!(
-            "ceasefire lab run {} --cpus {} --threads {threads}{}",
+            "ceasefire lab run {} --cpus {} --threads {threads}{}{}",
             failed.workload,
             failed.vcpus.unwrap_or(threads),
+            flags_of(failed, options),
             options.flags
         ));
     }
     Ok(results)
+}
+
+fn flags_of<'a>(row: &Unmeasured, options: &'a Options) -> &'a str {
+    let is_its =
+        |variant: &&Variant| row.kernel.as_ref() == Some(&variant.kernel.name) && row.mode == variant.mode;
+    options.kernels.iter().find(is_its).map_or("", |variant| &variant.flags)
 }
 
 /// What is the same for a guest and for the host.
@@ -358,6 +404,17 @@ pub fn about_workloads(catalog: &Catalog) -> Vec<About> {
         shared: w.shared,
     };
     catalog.workloads.iter().map(about).collect()
+}
+
+/// Each once, whatever modes it ran in.
+fn about_kernels(variants: &[Variant], logs: &[(RowKey, GuestLog)]) -> Vec<Kernel> {
+    let mut kernels: Vec<Kernel> = Vec::new();
+    for variant in variants {
+        if kernels.iter().all(|known| known.name != variant.kernel.name) {
+            kernels.push(about_kernel(&variant.kernel, logs));
+        }
+    }
+    kernels
 }
 
 fn about_kernel(kernel: &KernelImage, logs: &[(RowKey, GuestLog)]) -> Kernel {

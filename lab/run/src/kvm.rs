@@ -50,6 +50,7 @@ fn boot_empty(machine: &Machine, kernel: &KernelImage, images: &Images, log: &st
         cpu: Cpu::default(),
         memory_mib: 512,
         console: Console::File(boot::console_path(log)),
+        mode: None,
         kernel_arguments: "",
     };
     let command = Command::new(&machine.qemu).args(qemu::arguments(&hardware, &empty));

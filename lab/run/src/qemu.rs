@@ -9,6 +9,9 @@ use std::path::{Path, PathBuf};
 /// The guest opens the port by this name (lab/guest/init.c).
 pub const VERDICT_PORT: &str = "ceasefire.verdict";
 
+/// The kernel's boot parameter that chooses its mode.
+pub const MODE_PARAMETER: &str = "abis";
+
 /// What executes the guest's instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Accel {
@@ -45,6 +48,8 @@ pub struct Hardware<'a> {
     pub cpu: Cpu,
     pub memory_mib: u32,
     pub console: Console,
+    /// `None` for a kernel without modes.
+    pub mode: Option<&'a str>,
     /// Appended last, so that it wins over ours.
     pub kernel_arguments: &'a str,
 }
@@ -134,7 +139,8 @@ pub fn arguments(hardware: &Hardware, boot: &Boot) -> Vec<OsString> {
     args.path("-kernel", hardware.kernel);
     args.path("-initrd", hardware.initrd);
     let cost = if boot.cost { COST_KERNEL_ARGUMENTS } else { "" };
-    let words = [KERNEL_ARGUMENTS, cost, hardware.kernel_arguments];
+    let mode = hardware.mode.map(|mode| format!("{MODE_PARAMETER}={mode}")).unwrap_or_default();
+    let words = [KERNEL_ARGUMENTS, cost, &mode, hardware.kernel_arguments];
     let words: Vec<&str> = words.into_iter().filter(|words| !words.is_empty()).collect();
     args.put(&["-append", &words.join(" ")]);
     args.0
@@ -200,6 +206,7 @@ mod tests {
             cpu,
             memory_mib: 2048,
             console: Console::File("/a,b/console".into()),
+            mode: None,
             kernel_arguments: "mitigations=off",
         };
         arguments(&hardware, boot)
@@ -228,6 +235,25 @@ mod tests {
                 assert_eq!(next, vcpus);
             }
         }
+    }
+
+    #[test]
+    fn a_mode_is_a_word_before_the_users_own() {
+        let hardware = Hardware {
+            qemu: Path::new("qemu"),
+            firmware: &[],
+            kernel: Path::new("bzImage"),
+            initrd: Path::new("initrd"),
+            accel: Accel::Kvm,
+            cpu: Cpu::default(),
+            memory_mib: 2048,
+            console: Console::File("/console".into()),
+            mode: Some("idle"),
+            kernel_arguments: "nopcid",
+        };
+        let arguments = arguments(&hardware, &boot(1, 1, false));
+        let last = arguments.last().and_then(|last| last.to_str()).unwrap_or_default();
+        assert!(last.ends_with(" abis=idle nopcid"), "{last}");
     }
 
     #[test]

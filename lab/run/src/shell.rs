@@ -28,6 +28,8 @@ pub struct Shell<'a> {
     pub accel: Accel,
     pub cpu: Cpu,
     pub memory_mib: u32,
+    /// `None` for a kernel without modes.
+    pub mode: Option<&'a str>,
     pub kernel_arguments: &'a str,
     pub boot: Boot,
 }
@@ -128,6 +130,7 @@ impl Shell<'_> {
             cpu: self.cpu,
             memory_mib: self.memory_mib,
             console,
+            mode: self.mode,
             kernel_arguments: self.kernel_arguments,
         };
         Command::new(&self.machine.qemu).args(qemu::arguments(&hardware, &self.boot))

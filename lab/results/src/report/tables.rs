@@ -2,12 +2,15 @@
 //! The report's tables: every row, what workloads add themselves, and the cost rows.
 
 use super::{open_table, section};
+use crate::abis;
 use crate::figure::{figure, grouped, with_range, ABSENT};
 use crate::finding;
 use crate::schema::{Figure, Results, Row, Source, FIGURES};
 use crate::stats::Spread;
 use crate::svg::escape;
+use crate::table::checked_sentence;
 use crate::text::count;
+use std::collections::BTreeMap;
 
 pub(super) fn counts(results: &Results, page: &mut String) {
     let rows = finding::in_order(results, false);
@@ -24,8 +27,11 @@ pub(super) fn counts(results: &Results, page: &mut String) {
     page.push_str(&format!(
         "<p class=\"note\">Per unit of work, median of the repeats. {absent}{noisy}</p>\n"
     ));
-    // Walks stand beside the counts they are the price of; the rest of the machine's has a table of its own.
-    let columns = Columns::of(&rows, true, |figure| figure.source == Source::Guest || figure.key == "walks");
+    // Walks stand beside the counts they are the price of, elided pages beside what is gone; the rest of either
+    // has a table of its own.
+    let columns = Columns::of(&rows, true, |figure| {
+        figure.source == Source::Guest || figure.key == "walks" || figure.key == "elided"
+    });
     table(&rows, &columns, "Every row, per unit of work", page);
     let columns = Columns::of(&rows, false, |figure| figure.source == Source::Machine);
     if !columns.figures.is_empty() {
@@ -35,7 +41,91 @@ pub(super) fn counts(results: &Results, page: &mut String) {
         );
         table(&rows, &columns, "What the TLBs did, per unit of work", page);
     }
+    elisions(&rows, page);
     extras(results, page);
+}
+
+/// Where an ABIS kernel decided, what, and why. Rows in which it decided nothing are left out.
+fn elisions(rows: &[&Row], page: &mut String) {
+    let is_some = |figures: &BTreeMap<&str, Spread>| figures.values().any(|spread| spread.max > 0.0);
+    let decided: Vec<(&Row, Vec<Site>)> = rows
+        .iter()
+        .filter(|row| row.abis.is_some())
+        .map(|row| {
+            (*row, abis::sites(row).into_iter().filter(|(_, figures)| is_some(figures)).collect::<Vec<_>>())
+        })
+        .collect();
+    if decided.is_empty() {
+        return;
+    }
+    page.push_str("<h3>Where flushes were let off, and why</h3>\n");
+    page.push_str(
+        "<p class=\"note\">Per unit of work. Requests by whom they asked in the end; pages by the reason, the first three of \
+         which let CPUs off.",
+    );
+    if let Some(sentence) = checked_sentence(rows) {
+        page.push_str(&format!(" {}", escape(&sentence)));
+    }
+    let idle = rows.iter().filter(|row| row.abis.is_some()).count()
+        - decided.iter().filter(|(_, sites)| !sites.is_empty()).count();
+    if idle > 0 {
+        page.push_str(&format!(" In {} no flush request came to a decision.", count(idle as u64, "row")));
+    }
+    page.push_str("</p>\n");
+    let checks: Vec<&str> = abis::CHECKS
+        .into_iter()
+        .filter(|name| {
+            decided.iter().any(|(_, sites)| sites.iter().any(|(_, figures)| figures.contains_key(name)))
+        })
+        .collect();
+    let names: Vec<&str> = abis::TARGETS.into_iter().chain(abis::REASONS).chain(checks).collect();
+    open_table(page, "Where flushes were let off, and why, per unit of work");
+    page.push_str("<thead><tr><th class=\"text\" scope=\"col\">site</th>");
+    for name in &names {
+        page.push_str(&format!("<th scope=\"col\">{}</th>", escape(&name.replace('_', " "))));
+    }
+    page.push_str("</tr></thead>\n");
+    for (row, sites) in decided.iter().filter(|(_, sites)| !sites.is_empty()) {
+        page.push_str(&format!(
+            "<tbody>\n<tr class=\"name\"><th scope=\"rowgroup\" colspan=\"{}\"><span><b>{}</b> {}</span></th></tr>\n",
+            names.len() + 1,
+            escape(&row.workload),
+            escape(&of_row(row))
+        ));
+        for (site, figures) in sites {
+            page.push_str(&format!("<tr><th class=\"text\" scope=\"row\">{}</th>", escape(site)));
+            for name in &names {
+                page.push_str(&cell(figures.get(name).copied(), false));
+            }
+            page.push_str("</tr>\n");
+        }
+        page.push_str("</tbody>\n");
+    }
+    page.push_str("</table></div>\n");
+}
+
+type Site<'a> = (&'a str, BTreeMap<&'static str, Spread>);
+
+/// What a row's sites add up to.
+fn of_row(row: &Row) -> String {
+    let mut parts = vec![format!(
+        "per {}, {}, {}",
+        row.unit,
+        count(u64::from(row.threads), "thread"),
+        row.kernel_label()
+    )];
+    for (key, words) in [("elided", "pages elided"), ("rounds_forced", "rounds forced")] {
+        let spread = crate::schema::figure(key).and_then(|known| (known.get)(row));
+        parts.extend(spread.map(|spread| format!("{} {words}", figure(spread.median))));
+    }
+    parts.extend(
+        row.abis_figure("spte_bytes")
+            .map(|bytes| format!("{} bytes of software page tables", grouped(bytes.median))),
+    );
+    parts.extend(row.checked.map(|checked| {
+        format!("{} elisions checked, {} wrong", grouped(checked as f64), row.violations.unwrap_or(0))
+    }));
+    parts.join("; ")
 }
 
 fn table(rows: &[&Row], columns: &Columns, label: &str, page: &mut String) {
