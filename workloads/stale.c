@@ -92,6 +92,7 @@ static struct {
 	unsigned int node_count, nodes[NODES_MAX];
 	int neighbours[NEIGHBOURS];
 	uint64_t random, maps, batches, taken[TAKINGS];
+	const char *plant;		/* the wrong that is still to be done, or NULL */
 	void *pages[BLOCK_PAGES];
 	int to[BLOCK_PAGES], status[BLOCK_PAGES];
 } stale;
@@ -390,11 +391,34 @@ static int take_away(struct run *run, unsigned int block, enum kind kind, enum t
 	}
 }
 
+/*
+ * --set plant=...: one wrong is done on purpose, and the readers must tell: the
+ * block stays ("gone"), keeps its words ("earlier"), or has another page's ("poison").
+ * Return: whether it was done here.
+ */
+static bool plant_wrong(const struct run *run, unsigned int block, uint64_t next)
+{
+	const char *wrong = stale.plant;
+
+	if (!wrong || stale.maps < run->units / 2)
+		return false;
+	stale.plant = NULL;
+	for (uint64_t page = 0; page < BLOCK_PAGES && strcmp(wrong, "poison") == 0; page++)
+		page_at(block, page)[0] = page_at(block, page)[LAST_WORD] = POISON;
+	publish(block, next, strcmp(wrong, "gone") == 0 ? CLOSED : OPEN);
+	stale.focus = block;
+	stale.blocks[block].is_quiet = false;
+	wait_for_looks(run);
+	return true;
+}
+
 static int change_block(struct run *run, unsigned int block, enum kind kind, enum taking taking)
 {
 	const uint64_t next = generation(block) + 1;
 	int phase, error;
 
+	if (plant_wrong(run, block, next))
+		return 0;
 	/* Where nothing is taken away for a moment, readers need not be lenient. */
 	if (taking != COW && taking != MIGRATE && taking != PAGEOUT && !(taking == DONTNEED && kind != ANON))
 		publish(block, next - 1, CLOSING);
@@ -593,6 +617,9 @@ static int setup(struct run *run)
 	if (!stale.poison || mprotect(stale.poison, BLOCK_BYTES, PROT_READ | PROT_WRITE))
 		return workload_fail(run, "no address space for %lu pages", BLOCK_PAGES);
 	optional_parts(run);
+	stale.plant = option_text("plant", NULL);
+	if (stale.plant && strcmp(stale.plant, "gone") && strcmp(stale.plant, "earlier") && strcmp(stale.plant, "poison"))
+		return workload_fail(run, "plant is gone, earlier or poison, not %s", stale.plant);
 	stale.random = run->seed;
 	for (unsigned int i = 0; i < run->threads; i++)
 		stale.readers[i].random = run->seed + i;
@@ -651,7 +678,7 @@ WORKLOAD(stale_reads) = {
 	.unit = "page mapped",
 	.about = "Pages lose their access bits, then their place, and freed frames are poisoned, while every other thread reads "
 		 "and must never see an earlier life's word.",
-	.needs = "ext2,zram,nodes",
+	.needs = "ext2,zram",
 	.units = 200000,
 	.threads_min = 2,
 	.shared = true,
