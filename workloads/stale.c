@@ -61,7 +61,7 @@
 #define NEIGHBOUR_PAGES 16UL
 #define POISON 0xdeadbeefdeadbeefULL
 /* A reader may sleep, or its CPU run somebody else: then its look is not waited for. */
-#define SPINS_PER_LOOK 500U
+#define SPINS_PER_LOOK 2000U
 
 enum phase { OPEN, CLOSING, CLOSED, FILLING, UPDATING };
 enum kind { ANON, MEMFD, DISK, KINDS };
@@ -233,17 +233,20 @@ static uint64_t generation(unsigned int block)
 	return generation_of(atomic_load(&stale.blocks[block].sequence));
 }
 
-/* Until every reader has looked at the block in focus, or seems to be asleep. */
-static void wait_for_looks(const struct run *run)
+/* Until every reader has looked at the block in focus, or seems to be asleep: patience is in spins. */
+static void wait_for_looks(const struct run *run, uint64_t patience)
 {
 	uint64_t seen[THREADS_MAX];
-	unsigned int spins = 0;
+	uint64_t spins = 0;
 
 	for (unsigned int i = 1; i < run->threads; i++)
 		seen[i] = stale.readers[i].looks;
 	for (unsigned int i = 1; i < run->threads; i++)
-		while (stale.readers[i].looks < seen[i] + 2 && spins++ < SPINS_PER_LOOK && !stale.stop)
+		while (stale.readers[i].looks < seen[i] + 2 && spins++ < patience && !stale.stop) {
 			cpu_pause();
+			if (spins % 4096 == 0)
+				sched_yield();
+		}
 }
 
 /* Until every reader has begun and ended a pass over all blocks. */
@@ -408,7 +411,7 @@ static bool plant_wrong(const struct run *run, unsigned int block, uint64_t next
 	publish(block, next, strcmp(wrong, "gone") == 0 ? CLOSED : OPEN);
 	stale.focus = block;
 	stale.blocks[block].is_quiet = false;
-	wait_for_looks(run);
+	wait_for_looks(run, UINT64_MAX);
 	return true;
 }
 
@@ -436,7 +439,7 @@ static int change_block(struct run *run, unsigned int block, enum kind kind, enu
 	stale.focus = block;
 	error = take_frames(run);
 	stale.blocks[block].is_quiet = false;
-	wait_for_looks(run);
+	wait_for_looks(run, SPINS_PER_LOOK);
 	return error;
 }
 
