@@ -76,7 +76,8 @@ fn stale_reads_are_seen_where_there_are_any() {
     let out = Scratch::new("host-stale");
     let out_dir = out.0.to_string_lossy().into_owned();
     let stale = |units: &str, settings: &[&str]| {
-        let mut args = vec!["lab", "run", "stale", "--on", "host", "--cpus", "2", "--repeats", "1", "--out", &out_dir];
+        let mut args =
+            vec!["lab", "run", "stale", "--on", "host", "--cpus", "2", "--repeats", "1", "--out", &out_dir];
         args.extend(["--units", units]);
         settings.iter().for_each(|setting| args.extend(["--set", setting]));
         run(&mut ceasefire(&args))
@@ -100,8 +101,22 @@ fn access_bits_are_cleared_and_seen_to_be() {
     let out = Scratch::new("host-idle");
     let out_dir = out.0.to_string_lossy().into_owned();
     let said = run(&mut ceasefire(&[
-        "lab", "run", "idle-pages", "idle-shared", "--on", "host", "--cpus", "2", "--repeats", "1", "--units", "16",
-        "--set", "pages=16", "--out", &out_dir,
+        "lab",
+        "run",
+        "idle-pages",
+        "idle-shared",
+        "--on",
+        "host",
+        "--cpus",
+        "2",
+        "--repeats",
+        "1",
+        "--units",
+        "16",
+        "--set",
+        "pages=16",
+        "--out",
+        &out_dir,
     ]));
     if said.stderr.contains("nothing could be measured") {
         return skip("host idle pages", "no idle page tracking here, no root, or one CPU");
