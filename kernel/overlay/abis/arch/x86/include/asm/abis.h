@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The part of ABIS that sits below the page-table accessors and in the TLB
+ * flushes: what ends an SPTE's promise, and what brings it nearer to a proof.
+ */
+#ifndef _ASM_X86_ABIS_H
+#define _ASM_X86_ABIS_H
+
+#include <linux/limits.h>
+
+#include <asm/pgtable_types.h>
+#include <asm/tlbbatch.h>
+
+struct mm_struct;
+
+/* abis_round_begin() while nothing is tracked. */
+#define ABIS_NO_ROUND	U64_MAX
+
+#ifdef CONFIG_ABIS
+
+#include <linux/jump_label.h>
+
+DECLARE_STATIC_KEY_FALSE(abis_tracking_key);
+
+void __abis_pte_taken(struct mm_struct *mm, pte_t *ptep);
+u64 __abis_round_begin(struct mm_struct *mm, bool is_full);
+void __abis_round_end(struct mm_struct *mm, u64 begun);
+void __abis_batch_add(struct arch_tlbflush_unmap_batch *batch, struct mm_struct *mm);
+void __abis_batch_done(struct arch_tlbflush_unmap_batch *batch);
+
+static __always_inline bool abis_tracking(void)
+{
+	return static_branch_unlikely(&abis_tracking_key);
+}
+
+/* @pte was just taken out of @ptep by an atomic exchange, PTE lock held. */
+static __always_inline void abis_pte_taken(struct mm_struct *mm, pte_t *ptep,
+					   pte_t pte)
+{
+	if (abis_tracking() && (pte.pte & _PAGE_ACCESSED))
+		__abis_pte_taken(mm, ptep);
+}
+
+/* Call before tlb_gen is raised; @is_full: the whole address space is to be flushed ... */
+static inline u64 abis_round_begin(struct mm_struct *mm, bool is_full)
+{
+	return abis_tracking() ? __abis_round_begin(mm, is_full) : ABIS_NO_ROUND;
+}
+
+/* ... and this when all its targets have acknowledged. */
+static inline void abis_round_end(struct mm_struct *mm, u64 begun)
+{
+	if (abis_tracking() && begun != ABIS_NO_ROUND)
+		__abis_round_end(mm, begun);
+}
+
+/* The same for a batch of unmapped pages. Call before each raise of tlb_gen ... */
+static inline void abis_batch_add(struct arch_tlbflush_unmap_batch *batch,
+				  struct mm_struct *mm)
+{
+	if (abis_tracking())
+		__abis_batch_add(batch, mm);
+}
+
+/* ... and this when the whole batch has been flushed. */
+static inline void abis_batch_done(struct arch_tlbflush_unmap_batch *batch)
+{
+	if (unlikely(batch->round_mm))
+		__abis_batch_done(batch);
+}
+
+#else /* !CONFIG_ABIS */
+
+static inline bool abis_tracking(void) { return false; }
+static inline void abis_pte_taken(struct mm_struct *mm, pte_t *ptep, pte_t pte)
+{
+}
+
+static inline u64 abis_round_begin(struct mm_struct *mm, bool is_full)
+{
+	return ABIS_NO_ROUND;
+}
+
+static inline void abis_round_end(struct mm_struct *mm, u64 begun) { }
+static inline void abis_batch_add(struct arch_tlbflush_unmap_batch *batch,
+				  struct mm_struct *mm) { }
+static inline void abis_batch_done(struct arch_tlbflush_unmap_batch *batch) { }
+
+#endif /* CONFIG_ABIS */
+#endif /* _ASM_X86_ABIS_H */

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Switching: boot parameter abis=, /sys/kernel/mm/abis/.
+ *
+ * Tracking must be complete before the first elision, and a static key reaches
+ * one site after another. So: tracking on everywhere; whoever still holds a PTE
+ * lock with the old code lets go; a new epoch voids what was stamped meanwhile;
+ * then eliding on. And the reverse to switch off.
+ */
+
+#define pr_fmt(fmt) "abis: " fmt
+
+#include <linux/init.h>
+#include <linux/kobject.h>
+#include <linux/mm.h>
+#include <linux/mutex.h>
+#include <linux/rcupdate.h>
+#include <linux/string.h>
+#include <linux/sysfs.h>
+
+#include <asm/cpufeature.h>
+
+#include "abis.h"
+
+enum abis_mode { MODE_OFF, MODE_IDLE, MODES };
+
+static const char * const mode_names[MODES] = {
+	[MODE_OFF]	= "off",
+	[MODE_IDLE]	= "idle",
+};
+
+static DEFINE_MUTEX(mode_lock);
+static enum abis_mode mode;
+static enum abis_mode boot_mode __initdata;
+
+/* Return: why this machine cannot do without the flushes, or NULL. */
+static const char *refusal(void)
+{
+#ifdef CONFIG_PARAVIRT
+	if (pv_ops.mmu.flush_tlb_multi != native_flush_tlb_multi)
+		return "the hypervisor flushes on its own terms (paravirtualised TLB flushes)";
+#endif
+	if (boot_cpu_has(X86_FEATURE_PTI))
+		return "page-table isolation keeps a second set of translations (see nopti)";
+	return NULL;
+}
+
+static int set_mode(enum abis_mode wanted)
+{
+	const char *why = wanted == MODE_OFF ? NULL : refusal();
+
+	if (why) {
+		pr_warn("stays off: %s\n", why);
+		return -EOPNOTSUPP;
+	}
+
+	mutex_lock(&mode_lock);
+	if (wanted == mode)
+		goto out;
+	if (wanted == MODE_OFF) {
+		static_branch_disable(&abis_eliding_key);
+		/* A decision under way finds its tables kept. */
+		synchronize_rcu();
+		static_branch_disable(&abis_tracking_key);
+	} else {
+		static_branch_enable(&abis_tracking_key);
+		/* PTE locks are held with preemption off or in an RCU read section. */
+		synchronize_rcu();
+		WRITE_ONCE(abis_epoch, abis_epoch + 1);
+		/* Whoever has the old epoch in a register stamps into a void table. */
+		synchronize_rcu();
+		static_branch_enable(&abis_eliding_key);
+	}
+	mode = wanted;
+	pr_info("%s\n", mode_names[mode]);
+out:
+	mutex_unlock(&mode_lock);
+	return 0;
+}
+
+static ssize_t mode_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%s\n", mode_names[READ_ONCE(mode)]);
+}
+
+static ssize_t mode_store(struct kobject *kobj, struct kobj_attribute *attr,
+			  const char *buf, size_t count)
+{
+	int wanted = sysfs_match_string(mode_names, buf);
+
+	if (wanted >= 0)
+		wanted = set_mode(wanted);
+	return wanted < 0 ? wanted : count;
+}
+
+static ssize_t round_every_show(struct kobject *kobj, struct kobj_attribute *attr,
+				char *buf)
+{
+	return sysfs_emit(buf, "%u\n", READ_ONCE(abis_round_every));
+}
+
+static ssize_t round_every_store(struct kobject *kobj, struct kobj_attribute *attr,
+				 const char *buf, size_t count)
+{
+	u32 every;
+	int err = kstrtou32(buf, 0, &every);
+
+	if (err)
+		return err;
+	WRITE_ONCE(abis_round_every, every);
+	return count;
+}
+
+static struct kobj_attribute mode_attr = __ATTR_RW(mode);
+static struct kobj_attribute round_every_attr = __ATTR_RW(round_every);
+
+static struct attribute *abis_attrs[] = {
+	&mode_attr.attr,
+	&round_every_attr.attr,
+	NULL,
+};
+
+static const struct attribute_group abis_group = {
+	.name = "abis",
+	.attrs = abis_attrs,
+};
+
+static int __init abis_setup(char *arg)
+{
+	int wanted = arg ? match_string(mode_names, MODES, arg) : -EINVAL;
+
+	if (wanted < 0) {
+		pr_err("abis=%s is none of: off, idle; stays off\n", arg ?: "");
+		return wanted;
+	}
+	boot_mode = wanted;
+	return 0;
+}
+early_param("abis", abis_setup);
+
+static int __init abis_init(void)
+{
+	int err = abis_table_init();
+
+	if (!err)
+		err = sysfs_create_group(mm_kobj, &abis_group);
+	if (!err)
+		err = abis_stat_init();
+	if (err) {
+		pr_err("stays off: %pe\n", ERR_PTR(err));
+		return err;
+	}
+	if (boot_mode != MODE_OFF)
+		set_mode(boot_mode);
+	return 0;
+}
+late_initcall(abis_init);
