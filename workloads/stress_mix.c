@@ -260,7 +260,7 @@ WORKLOAD(stress_mix) = {
 	.about = "Every thread changes its own pages by mprotect, mremap, swap, migration, fork and access bits while it reads "
 		 "those of all others, and must never see an older word than published.",
 	.needs = "zram",
-	.units = 20000,
+	.units = 2000,
 	.threads_min = 2,
 	.shared = true,
 	.setup = setup,
