@@ -66,3 +66,62 @@ fn an_abis_kernels_counters_are_passed_on() {
     assert_eq!(row["elided"]["pages"]["median"].as_f64(), Some(0.0), "{row}");
     assert!(row["checked"].is_null() && row["violations"].is_null(), "{row}");
 }
+
+/// The readers of `stale` must see nothing wrong, and must see it where something is.
+#[test]
+fn stale_reads_are_seen_where_there_are_any() {
+    if std::thread::available_parallelism().expect("known").get() < 2 {
+        return skip("host stale", "one CPU has no readers");
+    }
+    let out = Scratch::new("host-stale");
+    let out_dir = out.0.to_string_lossy().into_owned();
+    let stale = |units: &str, settings: &[&str]| {
+        let mut args =
+            vec!["lab", "run", "stale", "--on", "host", "--cpus", "2", "--repeats", "1", "--out", &out_dir];
+        args.extend(["--units", units]);
+        settings.iter().for_each(|setting| args.extend(["--set", setting]));
+        run(&mut ceasefire(&args))
+    };
+    let said = stale("20000", &[]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let extra = &row(&results(&out.0), "stale", 2)["extra"];
+    println!("stale on the host: {extra}");
+    assert_eq!(extra["stale_reads"].as_f64(), Some(0.0), "{extra}");
+    assert!(extra["reads"].as_f64().is_some_and(|reads| reads >= 20000.0), "too few reads to tell: {extra}");
+    for wrong in ["plant=gone", "plant=earlier", "plant=poison"] {
+        let said = stale("4000", &[wrong]);
+        assert_eq!(said.code, 1, "{wrong} was not seen: {}", said.stdout);
+        assert!(said.stderr.contains("stale read: "), "{wrong}: {}", said.stderr);
+    }
+}
+
+/// What idle page tracking says is clear must be what was cleared; elsewhere these skip with a remedy.
+#[test]
+fn access_bits_are_cleared_and_seen_to_be() {
+    let out = Scratch::new("host-idle");
+    let out_dir = out.0.to_string_lossy().into_owned();
+    let said = run(&mut ceasefire(&[
+        "lab",
+        "run",
+        "idle-pages",
+        "idle-shared",
+        "--on",
+        "host",
+        "--cpus",
+        "2",
+        "--repeats",
+        "1",
+        "--units",
+        "16",
+        "--set",
+        "pages=16",
+        "--out",
+        &out_dir,
+    ]));
+    if said.stderr.contains("nothing could be measured") {
+        return skip("host idle pages", "no idle page tracking here, no root, or one CPU");
+    }
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let extra = &row(&results(&out.0), "idle-pages", 2)["extra"];
+    assert!(extra["cleared_pages"].as_f64().is_some_and(|pages| pages >= 200.0), "of 256 pages: {extra}");
+}

@@ -4,8 +4,9 @@
 use ceasefire_base::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-/// Groups that run when the user names nothing; applications are asked for by name.
+/// Groups that run only when asked for by name.
 const GROUP_APP: &str = "app";
+pub const GROUP_STRESS: &str = "stress";
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workload {
@@ -60,7 +61,7 @@ impl Catalog {
     }
 
     /// The workloads meant by a list of names and groups, in the catalog's order, controls first.
-    /// An empty list means everything but the applications.
+    /// An empty list means everything but the applications and the stress programs.
     pub fn select(&self, names: &[String]) -> Result<Vec<&Workload>> {
         for name in names {
             if name != "all" && !self.workloads.iter().any(|w| w.name == *name || w.group == *name) {
@@ -69,7 +70,7 @@ impl Catalog {
         }
         let is_chosen = |w: &&Workload| {
             if names.is_empty() {
-                return w.group != GROUP_APP;
+                return w.group != GROUP_APP && w.group != GROUP_STRESS;
             }
             names.iter().any(|name| name == "all" || *name == w.name || *name == w.group)
         };
@@ -125,6 +126,24 @@ mod tests {
         let error = catalog.select(&["munmpa".to_string()]).expect_err("unknown");
         assert!(error.remedy.as_deref().is_some_and(|r| r.contains("nearest: munmap")), "{error:?}");
         assert_eq!(catalog.select(&["micro".to_string()]).expect("a group").len(), 1);
+    }
+
+    #[test]
+    fn applications_and_stress_programs_run_only_when_named() {
+        let line = |name: &str, group: &str| {
+            format!(
+                r#"{{"name":"{name}","group":"{group}","unit":"u","about":"a","threads_min":1,"needs":[],"packages":[],"programs":[],"shared":false}}"#
+            )
+        };
+        let text = [line("munmap", "micro"), line("apache", "app"), line("stale", "stress")].join("\n");
+        let catalog = Catalog::parse(&text).expect("parses");
+        let names = |asked: &[String]| {
+            let chosen = catalog.select(asked).expect("known");
+            chosen.iter().map(|w| w.name.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&[]), ["munmap"]);
+        assert_eq!(names(&["stress".to_string()]), ["stale"]);
+        assert_eq!(names(&["all".to_string()]).len(), 3);
     }
 
     #[test]

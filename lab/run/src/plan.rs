@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! From what the user asked for to a list of boots, each with its jobs. Pure: nothing runs here.
 
-use crate::catalog::{Catalog, Workload};
+use crate::catalog::{Catalog, Workload, GROUP_STRESS};
 use ceasefire_base::{Error, Result};
 
 /// More than the kernel config's NR_CPUS would silently boot fewer CPUs than asked.
@@ -10,6 +10,8 @@ pub const NODES_MAX: u32 = 8;
 /// A guest job that takes longer is killed and reported as failed.
 const JOB_TIMEOUT_S: u32 = 120;
 const APP_TIMEOUT_S: u32 = 240;
+/// As long as its units ask for; `--timeout` ends a boot sooner.
+const STRESS_TIMEOUT_S: u32 = 4 * 3600;
 
 /// How the emulator runs several vCPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,7 +34,7 @@ impl ThreadMode {
 /// What the user asked for; the same for a guest and for the host.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// Names or groups; empty means every workload outside the group `app`.
+    /// Names or groups; empty means every workload outside the groups `app` and `stress`.
     pub workloads: Vec<String>,
     pub vcpus: Vec<u32>,
     /// `None`: as many as there are vCPUs.
@@ -203,8 +205,12 @@ impl Request {
             units: self.units,
             settings: self.settings.clone(),
             cost: self.cost,
-            timeout_s: if workload.packages.is_empty() { JOB_TIMEOUT_S } else { APP_TIMEOUT_S }
-                + 20 * self.repeats,
+            timeout_s: 20 * self.repeats
+                + match workload {
+                    w if w.group == GROUP_STRESS => STRESS_TIMEOUT_S,
+                    w if !w.packages.is_empty() => APP_TIMEOUT_S,
+                    _ => JOB_TIMEOUT_S,
+                },
         }
     }
 }

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Every thread changes its own pages in random ways (permissions, place, node,
+ * swap, copying after a fork, access bits, rounds) while it reads those of all
+ * others: shootdowns have many initiators at once. A page's word is its number
+ * and a generation. The owner writes the next one after each change and then
+ * publishes it; who sees it published may read nothing older.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <linux/mempolicy.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "support/checked_load.h"
+#include "support/elisions.h"
+#include "support/page_idle.h"
+#include "support/pressure.h"
+#include "support/regions.h"
+#include "support/system_files.h"
+
+#define OWN_PAGES 48UL	/* a change of all of them is a round */
+#define OWN_BYTES (OWN_PAGES * PAGE_BYTES)
+#define SWAP_BYTES (32UL << 20)
+#define LOOKS_PER_CHANGE 64U
+/* A fork stops the whole process for longer than anything else. */
+#define FORK_ONE_IN 16U
+
+enum change { READ_ONLY, NO_ACCESS, MOVE, COLD, IDLE, PAGEOUT, MIGRATE, FORK, CHANGES };
+
+struct owner {
+	_Alignas(64) uint64_t random;
+	uint64_t generation, reads, faults, done[CHANGES];
+	struct page_idle idle;
+	void *pages[OWN_PAGES];
+	int to[OWN_PAGES], status[OWN_PAGES];
+};
+
+static struct {
+	struct regions area, spare;
+	struct owner owners[THREADS_MAX];
+	_Atomic uint64_t published[THREADS_MAX];
+	unsigned int node_count, nodes[NODES_MAX];
+	bool has_idle, has_swap;
+	uint64_t changes_each;
+	_Atomic bool stop;
+} mix;
+
+static uint64_t word_of(unsigned int owner, uint64_t page, uint64_t generation)
+{
+	return 0xa7ULL << 56 | generation << 16 | (owner * OWN_PAGES + page);
+}
+
+static volatile uint64_t *page_at(unsigned int owner, uint64_t page)
+{
+	return (volatile uint64_t *)(region_at(&mix.area, owner) + page * PAGE_BYTES);
+}
+
+static void look(struct run *run, unsigned int index)
+{
+	struct owner *self = &mix.owners[index];
+	const uint64_t draw = random_next(&self->random);
+	const unsigned int owner = (unsigned int)(draw % run->threads);
+	const uint64_t page = (draw >> 32) % OWN_PAGES;
+	const uint64_t floor = atomic_load(&mix.published[owner]);
+	const struct loaded loaded = checked_load(page_at(owner, page));
+	const uint64_t generation = (loaded.value & ~(0xffULL << 56)) >> 16;
+
+	self->reads++;
+	self->faults += loaded.has_faulted;
+	if (loaded.has_faulted || (loaded.value == word_of(owner, page, generation) && generation >= floor))
+		return;
+	workload_fail(run, "stale read: address %p, expected 0x%llx or later, got 0x%llx", (void *)page_at(owner, page),
+		      (unsigned long long)word_of(owner, page, floor), (unsigned long long)loaded.value);
+	mix.stop = true;
+}
+
+/* After every change: the words that an entry of before must not show. */
+static void write_next(unsigned int index)
+{
+	struct owner *self = &mix.owners[index];
+
+	self->generation++;
+	for (uint64_t page = 0; page < OWN_PAGES; page++)
+		*page_at(index, page) = word_of(index, page, self->generation);
+	atomic_store(&mix.published[index], self->generation);
+}
+
+static int idle_child(void *argument)
+{
+	(void)argument;
+	for (;;)
+		pause();
+	return EXIT_SUCCESS;
+}
+
+static int change(unsigned int index, enum change what)
+{
+	struct owner *self = &mix.owners[index];
+	char *at = region_at(&mix.area, index), *spare = region_at(&mix.spare, index);
+	int child, error = 0;
+
+	switch (what) {
+	case READ_ONLY:
+	case NO_ACCESS:
+		error = mprotect(at, OWN_BYTES, what == READ_ONLY ? PROT_READ : PROT_NONE) ||
+			mprotect(at, OWN_BYTES, PROT_READ | PROT_WRITE);
+		break;
+	case MOVE:
+		error = mremap(at, OWN_BYTES, OWN_BYTES, MREMAP_MAYMOVE | MREMAP_FIXED, spare) != spare ||
+			mremap(spare, OWN_BYTES, OWN_BYTES, MREMAP_MAYMOVE | MREMAP_FIXED, at) != at;
+		break;
+	case COLD:
+		error = madvise(at, OWN_BYTES, MADV_COLD);
+		break;
+	case IDLE:
+		page_idle_forget(&self->idle);
+		error = page_idle_note(&self->idle, at, OWN_PAGES) || page_idle_set(&self->idle);
+		break;
+	case PAGEOUT:
+		error = madvise(at, OWN_BYTES, MADV_PAGEOUT);
+		break;
+	case MIGRATE:
+		for (uint64_t page = 0; page < OWN_PAGES; page++) {
+			self->pages[page] = at + page * PAGE_BYTES;
+			self->to[page] = (int)mix.nodes[self->generation % mix.node_count];
+		}
+		error = syscall(SYS_move_pages, 0, OWN_PAGES, self->pages, self->to, self->status, MPOL_MF_MOVE) < 0;
+		break;
+	default:
+		/* The child keeps the pages while the parent writes copies. */
+		child = process_start(index, idle_child, NULL);
+		if (child < 0)
+			return child;
+		write_next(index);
+		kill(child, SIGKILL);
+		waitpid(child, NULL, 0);
+	}
+	return error ? -errno : 0;
+}
+
+static bool is_possible(struct owner *self, enum change what)
+{
+	switch (what) {
+	case IDLE:
+		return mix.has_idle;
+	case PAGEOUT:
+		return mix.has_swap;
+	case MIGRATE:
+		return mix.node_count > 1;
+	case FORK:
+		return random_next(&self->random) % FORK_ONE_IN == 0;
+	default:
+		return true;
+	}
+}
+
+static void change_and_look(struct run *run, unsigned int index)
+{
+	struct owner *self = &mix.owners[index];
+
+	for (uint64_t i = 0; i < mix.changes_each && !mix.stop; i++) {
+		enum change what;
+		int error;
+
+		do
+			what = (enum change)(random_next(&self->random) % CHANGES);
+		while (!is_possible(self, what));
+		error = change(index, what);
+		if (error) {
+			workload_fail(run, "change %d of thread %u: %s", what, index, strerror(-error));
+			mix.stop = true;
+		}
+		/* Bits that were cleared stay so until a later change: its flush may be left out. */
+		if (what != COLD && what != IDLE)
+			write_next(index);
+		self->done[what]++;
+		for (unsigned int looks = 0; looks < LOOKS_PER_CHANGE && !mix.stop; looks++)
+			look(run, index);
+		cpu_pause();
+	}
+}
+
+static int setup(struct run *run)
+{
+	struct run quiet = *run;
+	int error = regions_reserve(run, &mix.area, run->threads, OWN_PAGES);
+
+	if (!error)
+		error = regions_reserve(run, &mix.spare, run->threads, OWN_PAGES);
+	if (!error)
+		error = checked_load_open(run);
+	for (unsigned int i = 0; i < run->threads && !error; i++)
+		error = region_map(run, &mix.area, i, -1);
+	if (error)
+		return error;
+	mix.node_count = memory_nodes(mix.nodes);
+	mix.has_swap = pressure_swap_on(&quiet, SWAP_BYTES) == 0;
+	mix.has_idle = page_idle_available();
+	for (unsigned int i = 0; i < run->threads; i++) {
+		mix.owners[i].random = run->seed + i;
+		mix.has_idle = mix.has_idle && page_idle_open(&quiet, &mix.owners[i].idle, OWN_PAGES) == 0;
+		write_next(i);
+	}
+	mix.changes_each = (run->units + run->threads - 1) / run->threads;
+	return 0;
+}
+
+static int measure(struct run *run)
+{
+	static const char *const names[CHANGES] = {
+		"read_only_changes", "no_access_changes", "move_changes", "cold_changes",
+		"idle_changes", "pageout_changes", "migrate_changes", "fork_changes",
+	};
+	const uint64_t elided = elisions_all();
+	uint64_t reads = 0, faults = 0;
+
+	team_run(run, change_and_look);
+	if (run->has_failed)
+		return -EIO;
+	for (unsigned int what = 0; what < CHANGES; what++) {
+		uint64_t done = 0;
+
+		for (unsigned int i = 0; i < run->threads; i++)
+			done += mix.owners[i].done[what];
+		report_extra(run, names[what], (double)done);
+		run->checksum = checksum_add(run->checksum, done);
+	}
+	for (unsigned int i = 0; i < run->threads; i++) {
+		reads += mix.owners[i].reads;
+		faults += mix.owners[i].faults;
+	}
+	run->units = mix.changes_each * run->threads;
+	report_extra(run, "reads", (double)reads);
+	report_extra(run, "faulting_reads", (double)faults);
+	report_extra(run, "stale_reads", 0);
+	if (elisions_are_counted())
+		report_extra(run, "elided_pages", (double)(elisions_all() - elided));
+	return 0;
+}
+
+static void teardown(struct run *run)
+{
+	for (unsigned int i = 0; i < run->threads; i++)
+		page_idle_close(&mix.owners[i].idle);
+	regions_release(&mix.area);
+	regions_release(&mix.spare);
+	pressure_swap_off();
+}
+
+WORKLOAD(stress_mix) = {
+	.name = "stress-mix",
+	.group = "stress",
+	.unit = "change of a thread's pages",
+	.about = "Every thread changes its own pages by mprotect, mremap, swap, migration, fork and access bits while it reads "
+		 "those of all others, and must never see an older word than published.",
+	.needs = "zram",
+	.units = 2000,
+	.threads_min = 2,
+	.shared = true,
+	.setup = setup,
+	.measure = measure,
+	.teardown = teardown,
+};
