@@ -47,8 +47,8 @@ find_source() {
 }
 
 # What mm/ and arch/x86/mm/ need no file of: two thirds of the source. Patches to these places need a full build.
-lean=(--exclude='*/drivers/*/*.[chS]' --exclude='*/sound/*/*.[ch]' --exclude='*/net/*/*.c' --exclude='*/arch/[!x]*/*'
-	--exclude='*/arch/xtensa/*')
+lean=(--exclude='*/drivers/*/*.[chS]' --exclude='*/sound/*/*.[ch]' --exclude='*/net/*/*.c' --exclude='*/arch/[!x]*/*.[chS]'
+	--exclude='*/arch/xtensa/*.[chS]')
 
 # unpack_source TREE [OPTION...]: all of it, or what options of tar choose. What neither configures nor compiles on x86 stays packed.
 unpack_source() {
