@@ -46,7 +46,11 @@ find_source() {
 	source_deb=${found[0]}
 }
 
-# unpack_source TREE [PATH...]: all of it, or these files. What neither configures nor compiles on x86 stays packed.
+# What mm/ and arch/x86/mm/ need no file of: two thirds of the source. Patches to these places need a full build.
+lean=(--exclude='*/drivers/*/*.[chS]' --exclude='*/sound/*/*.[ch]' --exclude='*/net/*/*.c' --exclude='*/arch/[!x]*/*.[chS]'
+	--exclude='*/arch/xtensa/*.[chS]')
+
+# unpack_source TREE [OPTION...]: all of it, or what options of tar choose. What neither configures nor compiles on x86 stays packed.
 unpack_source() {
 	local tree=$1 tarball
 	shift
@@ -54,8 +58,7 @@ unpack_source() {
 	mkdir -p "$tree"
 	dpkg-deb --fsys-tarfile "$source_deb" | tar -xO "./$tarball" | xz -dc -T0 |
 		tar -x -C "$tree" --strip-components=1 --exclude='*/Documentation/*/*' --exclude='*/arch/*/boot/dts' \
-			--exclude='*/drivers/gpu/drm/amd/include' --exclude='*/tools/perf' --exclude='*/tools/testing' \
-			--wildcards "${@/#/*/}"
+			--exclude='*/drivers/gpu/drm/amd/include' --exclude='*/tools/perf' --exclude='*/tools/testing' "$@"
 }
 
 # Existing files that the patches change.

@@ -18,6 +18,7 @@ fn counts(log: &GuestLog) -> (usize, usize, usize) {
 fn every_golden_log_ends_as_its_name_says() {
     let cases: &[(&str, Outcome, (usize, usize, usize))] = &[
         ("good.log", Outcome::Complete, (3, 1, 0)),
+        ("abis.log", Outcome::Complete, (3, 1, 0)),
         ("truncated.log", Outcome::Truncated("line 7 is half a record".into()), (2, 0, 0)),
         ("noverdict.log", Outcome::NoVerdict, (1, 0, 0)),
         ("garbage.log", Outcome::Garbage, (0, 0, 0)),
@@ -33,15 +34,25 @@ fn every_golden_log_ends_as_its_name_says() {
         let log = parse_log(&golden(name));
         assert_eq!(&log.outcome, outcome, "{name}");
         assert_eq!(counts(&log), *expected, "{name}");
-        assert_eq!(log.is_success(), *name == "good.log", "{name}");
+        let is_whole = ["good.log", "abis.log"].contains(name);
+        assert_eq!(log.is_success(), is_whole, "{name}");
         match log.usable() {
-            Ok(()) => assert_eq!(*name, "good.log"),
+            Ok(()) => assert!(is_whole, "{name}"),
             Err(error) => {
                 assert_eq!(error.kind.exit_code(), 1, "{name}");
                 assert!(!error.message.is_empty() && !error.message.contains('\n'), "{name}: {error}");
             }
         }
     }
+}
+
+#[test]
+fn an_abis_kernels_log_carries_its_mode_and_its_counters() {
+    let log = parse_log(&golden("abis.log"));
+    assert_eq!(log.boot.as_ref().and_then(|boot| boot.mode.as_deref()), Some("idle"));
+    let abis = log.runs[0].abis.as_ref().expect("counters");
+    assert_eq!((abis["zap_idle"], abis["spte_bytes"], abis["violations"]), (420, 12_288, 0));
+    assert!(parse_log(&golden("good.log")).runs.iter().all(|run| run.abis.is_none()));
 }
 
 #[test]

@@ -449,3 +449,62 @@ fn about_machine(options: &Options) -> Qemu {
         tlb: options.cpu.tlb.map(|tlb| tlb.record()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ceasefire_results::parse_log;
+
+    fn variant(name: &str, mode: Option<&str>, flags: &str) -> Variant {
+        Variant {
+            kernel: KernelImage {
+                name: name.into(),
+                bzimage: PathBuf::new(),
+                config: None,
+                release: None,
+                source_version: None,
+                source_checked: None,
+                series_hash: None,
+                config_hash: None,
+                image_hash: String::new(),
+                modes: Vec::new(),
+                dir: None,
+            },
+            mode: mode.map(String::from),
+            flags: flags.into(),
+        }
+    }
+
+    #[test]
+    fn a_guest_in_another_mode_than_its_row_fails() {
+        let log = |mode: &str| {
+            let text = format!("{{\"kind\":\"boot\",\"protocol\":1,\"mode\":{mode}}}\n");
+            parse_log(text.as_bytes())
+        };
+        for (wanted, said, fits) in [
+            (Some("idle"), "\"idle\"", true),
+            (Some("idle"), "\"off\"", false),
+            (Some("off"), "null", false),
+            (None, "null", true),
+            (None, "\"off\"", true),
+        ] {
+            let result = check_mode(&variant("abis", wanted, ""), &log(said));
+            assert_eq!(result.is_ok(), fits, "{wanted:?} {said}");
+        }
+        let error = check_mode(&variant("abis", Some("idle"), ""), &log("\"off\"")).expect_err("another");
+        assert_eq!(error.message, "kernel abis was booted with abis=idle and says its mode is off");
+    }
+
+    #[test]
+    fn modes_of_one_kernel_are_one_kernel_in_the_environment() {
+        let variants = [
+            variant("vanilla", None, ""),
+            variant("abis", Some("off"), ""),
+            variant("abis", Some("idle"), ""),
+        ];
+        let names: Vec<String> =
+            about_kernels(&variants, &[]).into_iter().map(|kernel| kernel.name).collect();
+        assert_eq!(names, ["vanilla", "abis"]);
+        assert_eq!(variants.map(|variant| variant.label()), ["vanilla", "abis-off", "abis-idle"]);
+    }
+}
