@@ -84,7 +84,8 @@ fn stale_reads_are_seen_where_there_are_any() {
     };
     let said = stale("20000", &[]);
     assert_eq!(said.code, 0, "{}", said.stderr);
-    let extra = &row(&results(&out.0), "stale", 2)["extra"];
+    let results = results(&out.0);
+    let extra = &row(&results, "stale", 2)["extra"];
     println!("stale on the host: {extra}");
     assert_eq!(extra["stale_reads"].as_f64(), Some(0.0), "{extra}");
     assert!(extra["reads"].as_f64().is_some_and(|reads| reads >= 20000.0), "too few reads to tell: {extra}");
@@ -122,6 +123,7 @@ fn access_bits_are_cleared_and_seen_to_be() {
         return skip("host idle pages", "no idle page tracking here, no root, or one CPU");
     }
     assert_eq!(said.code, 0, "{}", said.stderr);
-    let extra = &row(&results(&out.0), "idle-pages", 2)["extra"];
+    let results = results(&out.0);
+    let extra = &row(&results, "idle-pages", 2)["extra"];
     assert!(extra["cleared_pages"].as_f64().is_some_and(|pages| pages >= 200.0), "of 256 pages: {extra}");
 }
