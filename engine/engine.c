@@ -15,7 +15,19 @@ static u32 spte_age(spte_t spte, u64 version)
 	return ((u32)(version % SPTE_VERSIONS) + SPTE_VERSIONS - stamped) % SPTE_VERSIONS;
 }
 
-/* Any CPU may hold what was filled until now. @version must be read after hwA was cleared. */
+/*
+ * The version to stamp with. A round that has begun by the time of the clear may
+ * be over for CPUs that fill again until then: hence the gap of two. With none
+ * in flight the next round to end began later, and one round less will do.
+ * @in_flight: is a round begun and not yet credited? Read after hwA was cleared.
+ * @version: read after that, at least 1.
+ */
+u64 abis_stamp_version(u64 version, bool in_flight)
+{
+	return in_flight ? version : version - 1;
+}
+
+/* Any CPU may hold what was filled until now. @version: abis_stamp_version(). */
 spte_t spte_shared(u64 version)
 {
 	return version_byte(version);

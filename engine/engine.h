@@ -34,7 +34,7 @@ typedef u16 spte_t;
 /* A CPU of a higher number is recorded as "any CPU", which is always right. */
 #define SPTE_CPUS	254u
 
-/* Rounds between stamp and proof: the first may have begun before the stamp. */
+/* Rounds between stamp and proof where one was in flight: it may have begun before the stamp. */
 #define ABIS_GAP	2u
 
 enum abis_targets {
@@ -68,6 +68,7 @@ struct abis_range {
 	u64 set[4];		/* ABIS_SET alone: bit of each CPU below SPTE_CPUS */
 };
 
+u64 abis_stamp_version(u64 version, bool in_flight);
 spte_t spte_shared(u64 version);
 spte_t spte_private(u32 cpu, u64 version);
 spte_t spte_cleared(spte_t spte, bool accessed, u64 version);
