@@ -253,6 +253,15 @@ fn dry_run_prints_commands_and_starts_nothing() {
     assert!(!dir.exists(), "a dry run wrote something");
 }
 
+/// One kernel and so one build, each boot in both modes.
+#[test]
+fn the_demo_shows_off_beside_idle() {
+    let said = succeed(&mut lab(&["demo", "--dry-run"]));
+    let boots = |mode: &str| said.stdout.lines().filter(|line| line.contains(mode)).count();
+    assert!(boots(" abis=off") > 0 && boots(" abis=off") == boots(" abis=idle"), "{}", said.stdout);
+    assert!(!said.stdout.contains("# vanilla "), "{}", said.stdout);
+}
+
 #[test]
 fn dry_run_says_what_the_tlbs_are_like() {
     for (args, cpu) in [

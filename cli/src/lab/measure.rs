@@ -35,10 +35,13 @@ pub struct Choice {
 }
 
 pub fn tour(ctx: &Context, name: &str, output: &Output) -> Result<()> {
-    let requests = if name == "demo" { tours::demo() } else { tours::all() };
+    let is_demo = name == "demo";
+    let requests = if is_demo { tours::demo() } else { tours::all() };
+    let kernel = if is_demo { tours::DEMO_KERNEL } else { VANILLA }.to_string();
+    let modes = if is_demo { tours::DEMO_MODES.map(String::from).to_vec() } else { Vec::new() };
     let machine_args = MachineArgs::default();
     let command = format!("ceasefire lab {name}");
-    let choices = choices(ctx, &["vanilla".to_string()], &[], &machine_args)?;
+    let choices = choices(ctx, &[kernel], &modes, &machine_args)?;
     guest_run(ctx, &requests, &choices, &machine_args, None, command, output)
 }
 

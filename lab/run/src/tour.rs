@@ -20,9 +20,17 @@ fn request(workloads: &[&str], vcpus: &[u32]) -> Request {
     }
 }
 
-/// Controls and micro rows at 1, 2, 4 and 8 threads, and one real program.
+/// What the demo measures side by side: one kernel, so one build. That `off` equals the baseline is a test of its own.
+pub const DEMO_KERNEL: &str = "abis";
+pub const DEMO_MODES: [&str; 2] = ["off", "idle"];
+
+/// Controls and micro rows at 1, 2, 4 and 8 threads, idle mappings, and one real program.
 pub fn demo() -> Vec<Request> {
-    vec![request(&["control", "micro", "article"], &[1, 2, 4, 8]), request(&["apache"], &[8])]
+    vec![
+        request(&["control", "micro", "article"], &[1, 2, 4, 8]),
+        request(&["idle"], &[8]),
+        request(&["apache"], &[8]),
+    ]
 }
 
 /// Everything there is: more CPUs, four NUMA nodes, all applications, instruction counts.
