@@ -47,6 +47,19 @@ static u64 version_of(struct mm_struct *mm)
 	return atomic64_read(&mm->context.abis.version);
 }
 
+/*
+ * The version to stamp with, read after the atomic operation that cleared the
+ * bit, and in this order: a round that ends in between is counted in the version.
+ */
+static u64 version_to_stamp(struct mm_struct *mm)
+{
+	bool in_flight = atomic_read_acquire(&mm->context.abis.in_flight);
+
+	if (abis_mutant(ABIS_MUTANT_IN_FLIGHT_IGNORED))
+		in_flight = false;
+	return abis_stamp_version(version_of(mm), in_flight);
+}
+
 static bool table_is_valid(const struct ptdesc *ptdesc)
 {
 	if (!ptdesc->pt_spte)
@@ -108,7 +121,7 @@ void __abis_pte_taken(struct mm_struct *mm, pte_t *ptep)
 	if (likely(!ptdesc->pt_spte) || abis_mutant(ABIS_MUTANT_TAKE_UNSTAMPED))
 		return;
 	/* In a table of an earlier epoch nothing counts, so this does no harm. */
-	ptdesc->pt_spte[slot_of(ptep)] = spte_shared(version_of(mm));
+	ptdesc->pt_spte[slot_of(ptep)] = spte_shared(version_to_stamp(mm));
 }
 EXPORT_SYMBOL_GPL(__abis_pte_taken);
 
@@ -141,7 +154,7 @@ int __abis_test_and_clear_young(struct mm_struct *mm, unsigned long addr,
 	if (spte && abis_mutant(ABIS_MUTANT_UNCACHED_UNFLUSHED))
 		*spte = SPTE_UNCACHED;
 	else if (spte && !(abis_mutant(ABIS_MUTANT_CLEAR_UNSTAMPED) && *spte))
-		*spte = spte_cleared(*spte, accessed, version_of(mm));
+		*spte = spte_cleared(*spte, accessed, version_to_stamp(mm));
 
 	return accessed || (pte_flags(pte) & _PAGE_SWA);
 }
@@ -175,7 +188,7 @@ static bool mm_is_eligible(struct mm_struct *mm)
 
 static struct abis_verdict decide(spte_t spte, bool accessed, u64 version)
 {
-	if (abis_mutant(ABIS_MUTANT_GAP_ONE))
+	if (abis_mutant(ABIS_MUTANT_GAP_NONE))
 		version++;
 	if (abis_mutant(ABIS_MUTANT_NEVER_IS_ZERO) && spte == SPTE_NEVER)
 		spte = spte_shared(0);
@@ -229,29 +242,7 @@ bool __abis_force_round(struct mm_struct *mm)
 	return true;
 }
 
-/* A round for its own sake: as a flush of leaf entries, it does not wake lazy CPUs. */
-void abis_flush_round(struct mm_struct *mm)
-{
-	flush_tlb_mm_range(mm, 0, TLB_FLUSH_ALL, PAGE_SHIFT, false);
-}
-
-/*
- * The version is read before tlb_gen is raised (a full barrier): a flush that
- * ends with a higher version than it began with was begun after every stamp of
- * that lower version.
- */
-u64 __abis_round_begin(struct mm_struct *mm, bool is_full)
-{
-	u64 begun = version_of(mm);
-
-	if (abis_mutant(ABIS_MUTANT_EARLY_CREDIT) && is_full)
-		__abis_round_end(mm, begun);
-	if (!is_full && !abis_mutant(ABIS_MUTANT_PARTIAL_ROUND))
-		return ABIS_NO_ROUND;
-	return begun;
-}
-
-void __abis_round_end(struct mm_struct *mm, u64 begun)
+static void credit(struct mm_struct *mm, u64 begun)
 {
 	s64 version = version_of(mm), next;
 
@@ -267,8 +258,38 @@ void __abis_round_end(struct mm_struct *mm, u64 begun)
 	trace_abis_round(mm, next);
 }
 
+/* A round for its own sake: as a flush of leaf entries, it does not wake lazy CPUs. */
+void abis_flush_round(struct mm_struct *mm)
+{
+	flush_tlb_mm_range(mm, 0, TLB_FLUSH_ALL, PAGE_SHIFT, false);
+}
+
 /*
- * A batch bumps tlb_gen once for each page and flushes everything in the end,
+ * Both come before tlb_gen is raised (atomic operations, full barriers): a flush
+ * that ends with a higher version than it began with was begun after every stamp
+ * of that lower version, and no flush can be begun unseen by a stamp.
+ */
+u64 __abis_round_begin(struct mm_struct *mm, bool is_full)
+{
+	if (!is_full && !abis_mutant(ABIS_MUTANT_PARTIAL_ROUND))
+		return ABIS_NO_ROUND;
+	atomic_inc(&mm->context.abis.in_flight);
+	smp_mb__after_atomic();
+	if (abis_mutant(ABIS_MUTANT_EARLY_CREDIT))
+		credit(mm, version_of(mm));
+	return version_of(mm);
+}
+
+/* The version first: a stamp that sees nothing in flight must see the credit. */
+void __abis_round_end(struct mm_struct *mm, u64 begun)
+{
+	credit(mm, begun);
+	smp_mb__before_atomic();
+	atomic_dec(&mm->context.abis.in_flight);
+}
+
+/*
+ * A batch raises tlb_gen once for each page and flushes everything in the end,
  * after the last of them: it is a round that began before that last one. The
  * first address space of a batch is credited, the others only flushed.
  */
@@ -277,9 +298,10 @@ void __abis_batch_add(struct arch_tlbflush_unmap_batch *batch, struct mm_struct 
 	if (!batch->round_mm) {
 		mmgrab(mm);
 		batch->round_mm = mm;
-	}
-	if (batch->round_mm == mm)
 		batch->round = __abis_round_begin(mm, true);
+	} else if (batch->round_mm == mm) {
+		batch->round = version_of(mm);
+	}
 }
 
 void __abis_batch_done(struct arch_tlbflush_unmap_batch *batch)

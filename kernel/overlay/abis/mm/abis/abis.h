@@ -29,7 +29,8 @@ extern const char * const abis_reason_names[ABIS_REASONS];
 /* Deliberate breaks of the debug kernel, one for a trap each. */
 enum abis_mutant {
 	ABIS_MUTANT_NONE,
-	ABIS_MUTANT_GAP_ONE,		/* one round is enough */
+	ABIS_MUTANT_GAP_NONE,		/* one round less is enough */
+	ABIS_MUTANT_IN_FLIGHT_IGNORED,	/* a flush that has begun already is enough */
 	ABIS_MUTANT_NAIVE_CREDIT,	/* two rounds at the same time count twice */
 	ABIS_MUTANT_EARLY_CREDIT,	/* a round is credited before anybody flushed */
 	ABIS_MUTANT_PARTIAL_ROUND,	/* a ranged flush is a round */

@@ -90,7 +90,8 @@ enum abis_mutant abis_mutant_chosen;
 
 static const char * const mutant_names[ABIS_MUTANTS] = {
 	[ABIS_MUTANT_NONE]		= "none",
-	[ABIS_MUTANT_GAP_ONE]		= "gap-one",
+	[ABIS_MUTANT_GAP_NONE]		= "gap-none",
+	[ABIS_MUTANT_IN_FLIGHT_IGNORED]	= "in-flight-ignored",
 	[ABIS_MUTANT_NAIVE_CREDIT]	= "naive-credit",
 	[ABIS_MUTANT_EARLY_CREDIT]	= "early-credit",
 	[ABIS_MUTANT_PARTIAL_ROUND]	= "partial-round",

@@ -50,7 +50,7 @@ static inline u64 abis_round_begin(struct mm_struct *mm, bool is_full)
 /* ... and this when all its targets have acknowledged. */
 static inline void abis_round_end(struct mm_struct *mm, u64 begun)
 {
-	if (abis_tracking() && begun != ABIS_NO_ROUND)
+	if (begun != ABIS_NO_ROUND)
 		__abis_round_end(mm, begun);
 }
 
