@@ -57,7 +57,7 @@ pub struct List {
     /// Pass on an unchanged kernel.
     #[serde(rename = "test")]
     pub tests: Vec<Test>,
-    /// Do not, with the reason.
+    /// Do not, or were not measured to their end, with the reason.
     #[serde(rename = "other", default)]
     pub others: Vec<Test>,
 }
@@ -267,6 +267,63 @@ mod tests {
         assert_eq!(fault(&list), None);
         assert!(list.tests.len() >= 30, "{}", list.tests.len());
         assert!(list.tests.iter().any(|test| test.short));
+    }
+
+    const PAGE: &str = "docs/selftests.md";
+    const MARK: &str = "<!-- from here on written by CEASEFIRE_BLESS=1 make test-unit -->\n";
+
+    fn cell(count: u32) -> String {
+        if count == 0 {
+            String::new()
+        } else {
+            count.to_string()
+        }
+    }
+
+    fn tables(list: &List) -> String {
+        let mut text = String::from(
+            "\n## Pass on an unchanged kernel\n\n\
+             | test | program | pass | skip | xfail | short | why not all |\n|---|---|---:|---:|---:|---|---|\n",
+        );
+        for test in &list.tests {
+            let mut run = format!("`{}`", test.run);
+            for (file, value) in &test.set {
+                let name = file.rsplit('/').next().unwrap_or(file);
+                run += &format!(", {name} {value}");
+            }
+            if test.nobody {
+                run += ", not as root";
+            }
+            let short = if test.short { "yes" } else { "" };
+            let (pass, skip, xfail) = (test.pass, cell(test.skip), cell(test.xfail));
+            let reason = test.reason.as_deref().unwrap_or_default();
+            text +=
+                &format!("| `{}` | {run} | {pass} | {skip} | {xfail} | {short} | {reason} |\n", test.name);
+        }
+        text += "\n## Not judged: do not pass, or not measured to their end\n\n| test | program | why |\n|---|---|---|\n";
+        for test in &list.others {
+            let reason = test.reason.as_deref().unwrap_or_default();
+            text += &format!("| `{}` | `{}` | {reason} |\n", test.name, test.run);
+        }
+        text
+    }
+
+    #[test]
+    fn the_page_shows_the_list() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let list: List = recipe::read_toml(&root.join("kernel/selftests.toml")).expect("the list");
+        let path = root.join(PAGE);
+        let found = fs::read_to_string(&path).expect("the page");
+        let (prose, _) = found.split_once(MARK).expect("the mark");
+        let page = format!("{prose}{MARK}{}", tables(&list));
+        if std::env::var_os("CEASEFIRE_BLESS").is_some() {
+            fs::write(&path, &page).expect("written");
+            return;
+        }
+        assert!(
+            found == page,
+            "{PAGE} does not show kernel/selftests.toml: CEASEFIRE_BLESS=1 make test-unit"
+        );
     }
 
     #[test]
