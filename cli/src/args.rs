@@ -61,6 +61,8 @@ pub enum Verb {
     },
     /// A prompt inside the guest
     Shell(Shell),
+    /// Linux's own tests of memory management, in the guest, against what they do on an unchanged kernel
+    Selftests(Selftests),
     /// Build kernels and emulator into the cache, and say where they are
     Build {
         /// Kernels to build; all of them where none is named
@@ -313,6 +315,40 @@ pub struct Shell {
     pub mode: Option<String>,
     #[command(flatten)]
     pub machine: MachineArgs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Subset {
+    /// What `make test` runs: about a minute
+    Short,
+    /// Every test that passes on an unchanged kernel
+    All,
+}
+
+pub const SELFTEST_CPUS: u32 = 4;
+
+/// The machine has the TLBs of hardware and 4096 MiB where --tlb and --memory do not say otherwise.
+#[derive(Debug, Args)]
+pub struct Selftests {
+    /// Tests by name (docs/selftests.md); those of the subset where none is named
+    pub tests: Vec<String>,
+    #[arg(long, value_enum, default_value_t = Subset::All)]
+    pub subset: Subset,
+    /// A kernel with what the tests need
+    #[arg(long, value_name = "NAME", default_value = "selftests-vanilla")]
+    pub kernel: String,
+    /// A mode of that kernel
+    #[arg(long, value_name = "NAME")]
+    pub mode: Option<String>,
+    #[arg(long, value_name = "N", default_value_t = SELFTEST_CPUS)]
+    pub cpus: u32,
+    /// Stop a boot that takes longer, in seconds
+    #[arg(long, value_name = "S")]
+    pub timeout: Option<u64>,
+    #[command(flatten)]
+    pub machine: MachineArgs,
+    #[command(flatten)]
+    pub output: Output,
 }
 
 #[derive(Debug, Args)]

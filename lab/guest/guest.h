@@ -31,6 +31,10 @@ void port_release(void);
 void port_forward(const char *line);
 void port_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void port_refusal(const char *kind, const char *workload, unsigned int threads, const char *reason);
+/* Begin and end of one of the kernel's own tests; `exit_code` and `signal` are -1 where there is none. */
+void port_selftest_begin(const char *name);
+void port_selftest_text(const char *line);
+void port_selftest_end(const char *name, int exit_code, int signal, bool timed_out, int64_t ms);
 void port_verdict(bool all_jobs_done);
 struct tally port_tally(void);
 

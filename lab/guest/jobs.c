@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -20,6 +21,8 @@
 #include "guest.h"
 
 #define WORKLOADS "/bin/workloads"
+#define SELFTESTS "/selftests"
+#define NOBODY 65534
 #define ARGUMENTS_MAX 48
 #define TIMEOUT_S_DEFAULT 60
 #define TIMEOUT_S_COMMAND 600
@@ -39,6 +42,8 @@ struct child {
 	int status;
 	struct stream out, err;
 	char last_error[512];	/* its last line on stderr: why it refused */
+	bool is_selftest;	/* both streams are its result */
+	bool is_nobody;		/* without root's rights */
 };
 
 static int64_t now_ms(void)
@@ -52,7 +57,9 @@ static int64_t now_ms(void)
 static void line_done(struct child *child, struct stream *stream)
 {
 	stream->text[stream->used] = '\0';
-	if (stream == &child->out) {
+	if (child->is_selftest) {
+		port_selftest_text(stream->text);
+	} else if (stream == &child->out) {
 		port_forward(stream->text);
 	} else {
 		fprintf(stderr, "%s\n", stream->text);
@@ -106,7 +113,12 @@ static int start(struct child *child, char *const argv[], const char *command)
 	if (child->pid == 0) {
 		setpgid(0, 0);
 		dup2(out[1], STDOUT_FILENO);
-		dup2(err[1], STDERR_FILENO);
+		/* One stream keeps the order of what a test says. */
+		dup2(child->is_selftest ? out[1] : err[1], STDERR_FILENO);
+		if (child->is_selftest && chdir(SELFTESTS))
+			_exit(127);
+		if (child->is_nobody && (setgroups(0, NULL) || setgid(NOBODY) || setuid(NOBODY)))
+			_exit(127);
 		if (!argv)
 			_exit(shell_command(command));
 		execvp(argv[0], argv);
@@ -320,6 +332,42 @@ static bool do_command(const char *text)
 	return true;
 }
 
+/* `selftest NAME TIMEOUT_S root|nobody PROGRAM [ARGUMENT...]`: what it says and how it ends is judged by the host. */
+static bool do_selftest(char *text)
+{
+	char *argv[ARGUMENTS_MAX], program[256];
+	char *rest = text, *name = strtok_r(text, " ", &rest);
+	char *limit = strtok_r(NULL, " ", &rest), *user = strtok_r(NULL, " ", &rest);
+	unsigned int count = 0, timeout_s = limit ? (unsigned int)strtoul(limit, NULL, 10) : 0;
+	int64_t begun;
+	bool has_exit, has_signal;
+
+	while (count + 1 < ARGUMENTS_MAX && (argv[count] = strtok_r(NULL, " ", &rest)))
+		count++;
+	argv[count] = NULL;
+	if (!count || !timeout_s) {
+		port_refusal("fail", name ? name : "", 0, "the job's selftest line names no program or no time limit");
+		return false;
+	}
+	snprintf(program, sizeof(program), SELFTESTS "/%s", argv[0]);
+	argv[0] = program;
+	child.is_selftest = true;
+	child.is_nobody = strcmp(user, "nobody") == 0;
+	port_selftest_begin(name);
+	begun = now_ms();
+	if (start(&child, argv, NULL)) {
+		port_refusal("fail", name, 0, "no process for it");
+	} else {
+		wait_for_end(&child, timeout_s);
+		has_exit = child.status >= 0 && WIFEXITED(child.status);
+		has_signal = child.status >= 0 && WIFSIGNALED(child.status);
+		port_selftest_end(name, has_exit ? WEXITSTATUS(child.status) : -1,
+				  has_signal ? WTERMSIG(child.status) : -1, child.timed_out, now_ms() - begun);
+	}
+	child.is_selftest = child.is_nobody = false;
+	return true;
+}
+
 void jobs_boot_line(void)
 {
 	char *argv[] = { WORKLOADS, "boot", NULL };
@@ -341,6 +389,8 @@ static bool do_line(char *line)
 		return do_run(line + 4);
 	if (strncmp(line, "command ", 8) == 0)
 		return do_command(line + 8);
+	if (strncmp(line, "selftest ", 9) == 0)
+		return do_selftest(line + 9);
 	if (strcmp(line, "shell") == 0) {
 		shell_interactive();
 		return true;

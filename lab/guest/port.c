@@ -192,6 +192,37 @@ void port_refusal(const char *kind, const char *workload, unsigned int threads, 
 		   escaped);
 }
 
+void port_selftest_begin(const char *name)
+{
+	char escaped[256];
+
+	escape(escaped, sizeof(escaped), name);
+	put_object("{\"kind\":\"selftest\",\"name\":\"%s\",\"state\":\"begin\"}\n", escaped);
+}
+
+/* Never taken for protocol, whatever the test prints. */
+void port_selftest_text(const char *line)
+{
+	put_log(line);
+}
+
+static const char *number_or_null(int number, char text[static 16])
+{
+	snprintf(text, 16, "%d", number);
+	return number < 0 ? "null" : text;
+}
+
+void port_selftest_end(const char *name, int exit_code, int signal, bool timed_out, int64_t ms)
+{
+	char escaped[256], exit_text[16], signal_text[16];
+
+	escape(escaped, sizeof(escaped), name);
+	put_object("{\"kind\":\"selftest\",\"name\":\"%s\",\"state\":\"end\",\"exit\":%s,\"signal\":%s,"
+		   "\"timed_out\":%s,\"ms\":%lld}\n",
+		   escaped, number_or_null(exit_code, exit_text), number_or_null(signal, signal_text),
+		   timed_out ? "true" : "false", (long long)ms);
+}
+
 void port_verdict(bool all_jobs_done)
 {
 	put_object("{\"kind\":\"verdict\",\"ok\":%s,\"runs\":%u,\"skips\":%u,\"fails\":%u}\n",

@@ -115,7 +115,7 @@ fn check_host(args: &Run) -> Result<()> {
 }
 
 /// Nobody else writes where the results go; a dry run writes nothing.
-fn own(ctx: &Context, output: &Output) -> Result<Option<Lock>> {
+pub fn own(ctx: &Context, output: &Output) -> Result<Option<Lock>> {
     match ctx.dry_run {
         true => Ok(None),
         false => files::own_output_directory(&ctx.progress, &output.out).map(Some),
@@ -431,7 +431,7 @@ fn setting(text: &str) -> Result<(String, String)> {
 }
 
 /// What the user typed, to stand in the results.
-fn command_line() -> String {
+pub fn command_line() -> String {
     let words: Vec<String> = std::env::args_os().skip(1).map(|word| exec::quote(&word)).collect();
     format!("ceasefire {}", words.join(" "))
 }

@@ -4,6 +4,7 @@
 mod clean;
 mod measure;
 mod read;
+mod selftests;
 mod shell;
 
 use crate::args::{Lab, Prepared, Verb};
@@ -41,6 +42,7 @@ pub fn run(lab: Lab) -> Result<()> {
         Verb::Run(run) => measure::run(&ctx, &run),
         Verb::List { json } => list(&ctx, json),
         Verb::Shell(args) => shell::run(&ctx, &args),
+        Verb::Selftests(args) => selftests::run(&ctx, &args),
         Verb::Build { kernels } => build(&ctx, &kernels),
         Verb::Prepare { part: Prepared::Watch } => ctx.ensure(&OBSERVER_PACKAGES),
         Verb::Doctor { json } => examine(&ctx, json),

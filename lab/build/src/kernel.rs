@@ -39,25 +39,6 @@ const NOT_COPIED: [&str; 10] = [
 /// One copy for the kernel, the tests and the model.
 const ENGINE_FILES: [&str; 2] = ["engine.c", "engine.h"];
 const ENGINE_IN_KERNEL: &str = "mm/abis/engine";
-/// Variables of the caller that would change the kernel.
-const ENV_DROPPED: [&str; 16] = [
-    "ARCH",
-    "CROSS_COMPILE",
-    "CC",
-    "LD",
-    "LLVM",
-    "LLVM_IAS",
-    "HOSTCC",
-    "HOSTCFLAGS",
-    "KCFLAGS",
-    "KAFLAGS",
-    "KCPPFLAGS",
-    "KBUILD_OUTPUT",
-    "KCONFIG_ALLCONFIG",
-    "KCONFIG_CONFIG",
-    "LOCALVERSION",
-    "INSTALL_PATH",
-];
 /// A distribution's image with everything built in stays far below; /dev/zero does not.
 const IMAGE_BYTES_MAX: u64 = 512 << 20;
 /// Symbols named when a configuration did not stick.
@@ -563,12 +544,9 @@ impl Plan<'_> {
     }
 
     fn kbuild(&self, tree: &Path) -> Command {
-        let mut command =
+        let command =
             Command::new("make").arg("-C").arg(tree).arg("ARCH=x86_64").args(REPRODUCIBLE).env("LC_ALL", "C");
-        for name in ENV_DROPPED {
-            command = command.env_remove(name);
-        }
-        command
+        recipe::without_callers_variables(command)
     }
 
     fn run(&self, command: &Command) -> Result<()> {

@@ -15,5 +15,6 @@ pub mod kernel;
 pub mod lock;
 pub mod machine;
 pub mod recipe;
+pub mod selftests;
 
 pub use context::Context;

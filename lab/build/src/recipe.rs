@@ -16,6 +16,25 @@ use std::path::{Path, PathBuf};
 /// Raised when the code that builds changes so that old results must not be reused.
 pub const BUILDER: &str = "1";
 
+/// Variables of the caller that would change what is made of Linux's source.
+const ENV_DROPPED: [&str; 16] = [
+    "ARCH",
+    "CROSS_COMPILE",
+    "CC",
+    "LD",
+    "LLVM",
+    "LLVM_IAS",
+    "HOSTCC",
+    "HOSTCFLAGS",
+    "KCFLAGS",
+    "KAFLAGS",
+    "KCPPFLAGS",
+    "KBUILD_OUTPUT",
+    "KCONFIG_ALLCONFIG",
+    "KCONFIG_CONFIG",
+    "LOCALVERSION",
+    "INSTALL_PATH",
+];
 /// BASE.toml: which source everything applies to.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Base {
@@ -447,6 +466,14 @@ fn entry_name(base: &Base, version: &str) -> String {
 
 fn key(base: &Base, version: &str) -> Key {
     Key::new("source").text("package", &base.package).text("version", version)
+}
+
+/// A build of Linux's source that depends on nothing but what its key names.
+pub(crate) fn without_callers_variables(mut command: Command) -> Command {
+    for name in ENV_DROPPED {
+        command = command.env_remove(name);
+    }
+    command
 }
 
 /// What compiles and links, for the keys of builds.

@@ -13,6 +13,7 @@ mod record;
 pub mod report;
 mod saved_log;
 pub mod schema;
+pub mod selftest;
 pub mod stats;
 mod svg;
 pub mod table;

@@ -3,11 +3,11 @@
 //!
 //! Whatever comes, the parser neither fails nor grows without bound: what it cannot use it counts as a problem.
 
-use crate::record::{self, Record};
+use crate::record::{self, Record, SelftestMark, SelftestState};
 use ceasefire_base::{Error, Result};
 use std::io::Read;
 
-pub use crate::record::{Boot, Counters, Expect, GuestVerdict, Run, Unmeasured};
+pub use crate::record::{Boot, Counters, Expect, GuestVerdict, Run, SelftestEnd, Unmeasured};
 
 /// The protocol this version reads; a guest that says more was built by a newer ceasefire.
 pub const PROTOCOL: u64 = 1;
@@ -62,6 +62,15 @@ impl Outcome {
     }
 }
 
+/// One of the kernel's own tests: its words, and how it ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Selftest {
+    pub name: String,
+    pub lines: Vec<String>,
+    /// None: the log ends while it runs.
+    pub end: Option<SelftestEnd>,
+}
+
 /// Everything one boot (or one run on a host) said.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GuestLog {
@@ -69,6 +78,7 @@ pub struct GuestLog {
     pub runs: Vec<Run>,
     pub skips: Vec<Unmeasured>,
     pub fails: Vec<Unmeasured>,
+    pub selftests: Vec<Selftest>,
     /// The guest's own words, for the verbose user.
     pub log: Vec<String>,
     pub verdict: Option<GuestVerdict>,
@@ -198,6 +208,7 @@ impl LogParser {
                 runs: Vec::new(),
                 skips: Vec::new(),
                 fails: Vec::new(),
+                selftests: Vec::new(),
                 log: Vec::new(),
                 verdict: None,
                 problems: Vec::new(),
@@ -327,9 +338,14 @@ impl LogParser {
             Record::Fail(fail) => self.log.fails.push(clean_unmeasured(fail)),
             Record::Log(text) => {
                 if self.log.log.len() < LOG_LINES_MAX {
-                    self.log.log.push(printable(&text));
+                    let text = printable(&text);
+                    if let Some(test) = self.log.selftests.last_mut().filter(|test| test.end.is_none()) {
+                        test.lines.push(text.clone());
+                    }
+                    self.log.log.push(text);
                 }
             }
+            Record::Selftest(mark) => self.take_selftest(mark),
             Record::Verdict(verdict) => self.log.verdict = Some(verdict),
             Record::Timeout(seconds) => self.timeout = Some(seconds),
             Record::Unknown(kind) => {
@@ -339,6 +355,22 @@ impl LogParser {
                     cut(&kind)
                 ));
             }
+        }
+    }
+
+    fn take_selftest(&mut self, mark: SelftestMark) {
+        let is_full = self.log.selftests.len() >= RECORDS_MAX;
+        let running = self.log.selftests.last_mut().filter(|test| test.end.is_none());
+        match (mark.state, running) {
+            (SelftestState::Begin, None) if !is_full => {
+                let name = cut(&mark.name);
+                self.log.selftests.push(Selftest { name, lines: Vec::new(), end: None });
+            }
+            (SelftestState::End(end), Some(test)) if test.name == mark.name => test.end = Some(end),
+            _ => self.problem(format!(
+                "line {}: begin and end of the test {} do not match",
+                self.line_number, mark.name
+            )),
         }
     }
 
@@ -364,8 +396,11 @@ impl LogParser {
 
     fn outcome(&mut self) -> Outcome {
         let log = &self.log;
-        let is_empty =
-            log.boot.is_none() && log.runs.is_empty() && log.skips.is_empty() && log.fails.is_empty();
+        let is_empty = log.boot.is_none()
+            && log.runs.is_empty()
+            && log.skips.is_empty()
+            && log.fails.is_empty()
+            && log.selftests.is_empty();
         if let Some(text) = self.complaint.take() {
             return Outcome::Panic(text);
         }

@@ -98,6 +98,30 @@ pub struct GuestVerdict {
     pub fails: u64,
 }
 
+/// Begin or end of one of the kernel's own tests; what it says comes as log lines in between.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(crate) struct SelftestMark {
+    pub name: String,
+    #[serde(flatten)]
+    pub state: SelftestState,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(tag = "state", rename_all = "lowercase")]
+pub(crate) enum SelftestState {
+    Begin,
+    End(SelftestEnd),
+}
+
+/// How a test's process ended: an exit code or a signal.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct SelftestEnd {
+    pub exit: Option<i32>,
+    pub signal: Option<i32>,
+    pub timed_out: bool,
+    pub ms: u64,
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Record {
     Boot(Boot),
@@ -105,6 +129,7 @@ pub(crate) enum Record {
     Skip(Unmeasured),
     Fail(Unmeasured),
     Log(String),
+    Selftest(SelftestMark),
     Verdict(GuestVerdict),
     /// Written by the host at the end of a saved log when the hard time limit ended the guest.
     Timeout(Option<u64>),
@@ -145,6 +170,7 @@ pub(crate) fn read(text: &str) -> Result<Record, serde_json::Error> {
         "skip" => Record::Skip(first(text)?),
         "fail" => Record::Fail(first(text)?),
         "log" => Record::Log(first::<LogText>(text)?.text),
+        "selftest" => Record::Selftest(first(text)?),
         "verdict" => Record::Verdict(first(text)?),
         "timeout" => Record::Timeout(first::<Timeout>(text)?.seconds),
         other => Record::Unknown(other.chars().take(40).collect()),
@@ -228,6 +254,28 @@ mod tests {
             let text = RUN.replace(from, to);
             assert_ne!(text, RUN, "{from} is in the sample");
             assert!(read(&text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_selftest_begins_and_ends() {
+        let read = |text: &str| match read(text) {
+            Ok(Record::Selftest(mark)) => Some(mark.state),
+            _ => None,
+        };
+        let begin = read(r#"{"kind":"selftest","name":"cow","state":"begin"}"#);
+        assert_eq!(begin, Some(SelftestState::Begin));
+        let end = read(
+            r#"{"kind":"selftest","name":"cow","state":"end","exit":null,"signal":9,"timed_out":true,"ms":5}"#,
+        );
+        let expected = SelftestEnd { exit: None, signal: Some(9), timed_out: true, ms: 5 };
+        assert_eq!(end, Some(SelftestState::End(expected)));
+        for broken in [
+            r#"{"kind":"selftest","name":"cow"}"#,
+            r#"{"kind":"selftest","name":"cow","state":"middle"}"#,
+            r#"{"kind":"selftest","name":"cow","state":"end","exit":0}"#,
+        ] {
+            assert_eq!(read(broken), None, "{broken}");
         }
     }
 

@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 pub struct Images {
     base: PathBuf,
     apps: Option<PathBuf>,
+    /// In every boot.
+    extra: Option<PathBuf>,
 }
 
 /// A file that goes with its value.
@@ -29,7 +31,12 @@ impl Images {
     pub fn prepare(ctx: &Context, packages: &[String], programs: &[String]) -> Result<Images> {
         let base = guest::initrd(ctx)?;
         let apps = if packages.is_empty() { None } else { Some(apps::root(ctx, packages, programs)?) };
-        Ok(Images { base, apps })
+        Ok(Images { base, apps, extra: None })
+    }
+
+    /// The same with one more archive in every boot.
+    pub fn with(self, archive: PathBuf) -> Images {
+        Images { extra: Some(archive), ..self }
     }
 
     fn parts(&self, boot: &Boot) -> Vec<&Path> {
@@ -37,6 +44,7 @@ impl Images {
         if !boot.packages.is_empty() {
             parts.extend(self.apps.as_deref());
         }
+        parts.extend(self.extra.as_deref());
         parts
     }
 

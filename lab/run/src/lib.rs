@@ -11,6 +11,7 @@ pub mod image;
 pub mod kvm;
 pub mod plan;
 pub mod qemu;
+pub mod selftests;
 pub mod shell;
 pub mod tlb;
 pub mod tour;

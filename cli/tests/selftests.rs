@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Do Linux's own tests of memory management say on our kernels what they say on an unchanged one?
+
+mod common;
+use common::{ceasefire, refused, succeed, Scratch};
+use std::fs;
+
+/// Every kernel made for them, in each of its modes.
+fn kernels() -> Vec<(String, Option<String>)> {
+    let said = succeed(&mut ceasefire(&["lab", "list", "--json"]));
+    let list: serde_json::Value = serde_json::from_str(&said.stdout).expect("JSON");
+    let mut found = Vec::new();
+    for kernel in list["kernels"].as_array().expect("kernels") {
+        let name = kernel["name"].as_str().expect("a name");
+        if !name.starts_with("selftests-") {
+            continue;
+        }
+        let modes = kernel["modes"].as_array().expect("modes");
+        if modes.is_empty() {
+            found.push((name.to_string(), None));
+        }
+        for mode in modes {
+            found.push((name.to_string(), Some(mode.as_str().expect("a mode").to_string())));
+        }
+    }
+    found
+}
+
+fn run_all(subset: &str, least: usize) {
+    let kernels = kernels();
+    assert!(kernels.contains(&("selftests-vanilla".to_string(), None)), "{kernels:?}");
+    for (kernel, mode) in kernels {
+        let out = Scratch::new("selftests");
+        let dir = out.0.to_string_lossy().into_owned();
+        let mut args = vec!["lab", "selftests", "--subset", subset, "--kernel", &kernel, "--out", &dir];
+        if let Some(mode) = &mode {
+            args.extend(["--mode", mode]);
+        }
+        let said = succeed(&mut ceasefire(&args));
+        print!("{}", said.stdout);
+        let text = fs::read_to_string(out.0.join("selftests.json")).expect("selftests.json was written");
+        let report: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(report["schema"], "ceasefire.selftests/1");
+        assert_eq!(report["boots"], 1);
+        let tests = report["tests"].as_array().expect("tests");
+        assert!(tests.len() >= least, "{} tests", tests.len());
+        assert!(tests.iter().all(|test| test["got"] == test["wanted"]), "{text}");
+    }
+}
+
+#[test]
+fn the_short_subset_is_as_on_an_unchanged_kernel() {
+    run_all("short", 10);
+}
+
+#[test]
+#[ignore = "long: make test-selftests-all"]
+fn all_of_them_are_as_on_an_unchanged_kernel() {
+    run_all("all", 30);
+}
+
+/// The plain kernel has no soft-dirty bits, which 5 subtests need: 16 pass instead of 21.
+#[test]
+fn a_kernel_that_behaves_otherwise_fails_and_is_told_how() {
+    let out = Scratch::new("selftests-other");
+    let dir = out.0.to_string_lossy().into_owned();
+    let args =
+        ["lab", "selftests", "madv_populate", "mremap_dontunmap", "--kernel", "vanilla", "--out", &dir];
+    let said = refused(&mut ceasefire(&args), 1, "selftest madv_populate: wanted pass 21, got pass 16");
+    assert!(
+        said.stderr.contains("rerun: ceasefire lab selftests --kernel vanilla madv_populate"),
+        "{}",
+        said.stderr
+    );
+    assert!(said.stdout.contains("mremap_dontunmap  ok"), "{}", said.stdout);
+}
