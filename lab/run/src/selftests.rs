@@ -219,6 +219,7 @@ impl Options<'_> {
             cpu: self.cpu,
             memory_mib: self.memory_mib,
             console: Console::File(boot::console_path(log)),
+            mode: self.mode,
             kernel_arguments: self.kernel_arguments,
         };
         Command::new(&self.machine.qemu).args(qemu::arguments(&hardware, shape))
