@@ -14,6 +14,7 @@
 #define _LINUX_ABIS_H
 
 #include <linux/mm_types.h>
+#include <linux/percpu-defs.h>
 #include <linux/pgtable.h>
 
 /* Where a flush can be left out. Names: abis_site_names. */
@@ -30,10 +31,9 @@ enum abis_site {
 #ifdef CONFIG_ABIS
 
 DECLARE_STATIC_KEY_FALSE(abis_eliding_key);
+DECLARE_PER_CPU(u64[ABIS_SITES], abis_accessed);
 
 void __abis_table_free(struct ptdesc *ptdesc);
-int __abis_test_and_clear_young(struct mm_struct *mm, unsigned long addr,
-				pte_t *ptep);
 pte_t __abis_mkuncached(struct mm_struct *mm, pte_t *ptep, pte_t pte);
 bool __abis_elide(struct mm_struct *mm, unsigned long addr, pte_t *ptep,
 		  pte_t pte, unsigned int nr, enum abis_site site,
@@ -45,6 +45,12 @@ void abis_flush_round(struct mm_struct *mm);
 static inline bool abis_eliding(void)
 {
 	return static_branch_unlikely(&abis_eliding_key);
+}
+
+/* A new page table has none. */
+static inline void abis_table_init(struct ptdesc *ptdesc)
+{
+	ptdesc->pt_spte = NULL;
 }
 
 /* A page-table page goes away, or begins a new life. */
@@ -70,8 +76,14 @@ static inline bool abis_elide(struct mm_struct *mm, unsigned long addr,
 			      pte_t *ptep, pte_t pte, unsigned int nr,
 			      enum abis_site site, bool *blocked)
 {
-	return abis_eliding() &&
-	       __abis_elide(mm, addr, ptep, pte, nr, site, blocked);
+	if (!abis_eliding())
+		return false;
+	/* By far the most frequent answer; the debug kernel looks at it, too. */
+	if (!IS_ENABLED(CONFIG_ABIS_DEBUG) && (pte_flags(pte) & _PAGE_ACCESSED)) {
+		this_cpu_add(abis_accessed[site], nr);
+		return false;
+	}
+	return __abis_elide(mm, addr, ptep, pte, nr, site, blocked);
 }
 
 /* The same where each call is a flush request of its own. */
@@ -83,7 +95,7 @@ static inline bool abis_elide_request(struct mm_struct *mm, unsigned long addr,
 
 	if (!abis_eliding())
 		return false;
-	elided = __abis_elide(mm, addr, ptep, pte, 1, site, blocked);
+	elided = abis_elide(mm, addr, ptep, pte, 1, site, blocked);
 	__abis_count_request(site, elided);
 	return elided;
 }
@@ -103,6 +115,7 @@ static inline bool abis_force_round(struct mm_struct *mm, bool blocked)
 
 #else /* !CONFIG_ABIS */
 
+static inline void abis_table_init(struct ptdesc *ptdesc) { }
 static inline void abis_table_free(struct ptdesc *ptdesc) { }
 static inline pte_t abis_mkuncached(struct mm_struct *mm, pte_t *ptep, pte_t pte)
 {

@@ -21,7 +21,7 @@ static inline bool tlb_abis_elide(struct mmu_gather *tlb, pte_t *ptep, pte_t pte
 {
 	bool blocked = false;
 
-	if (tlb->fullmm)
+	if (!abis_eliding() || tlb->fullmm)
 		return false;
 	tlb->abis_asked = 1;
 	tlb->abis_site = site;
@@ -38,7 +38,7 @@ static inline bool tlb_abis_elide(struct mmu_gather *tlb, pte_t *ptep, pte_t pte
 /* Nothing in the gather needs a flush. */
 static inline void tlb_abis_elided(struct mmu_gather *tlb)
 {
-	if (!tlb->abis_elided)
+	if (!abis_eliding() || !tlb->abis_elided)
 		return;
 	abis_count_request(tlb->abis_site, true);
 	__tlb_reset_range(tlb);
@@ -47,7 +47,7 @@ static inline void tlb_abis_elided(struct mmu_gather *tlb)
 /* Something does; if all it lacked was a round, it may become one. */
 static inline void tlb_abis_flush(struct mmu_gather *tlb)
 {
-	if (!tlb->abis_asked)
+	if (!abis_eliding() || !tlb->abis_asked)
 		return;
 	abis_count_request(tlb->abis_site, false);
 	if (abis_force_round(tlb->mm, tlb->abis_blocked)) {

@@ -23,6 +23,7 @@
 #include <trace/events/abis.h>
 
 DEFINE_STATIC_KEY_FALSE(abis_tracking_key);
+EXPORT_SYMBOL_GPL(abis_tracking_key);
 DEFINE_STATIC_KEY_FALSE(abis_eliding_key);
 
 /* Raised whenever tracking begins: what was stamped before is void. */
@@ -86,7 +87,7 @@ static spte_t *spte_write(pte_t *ptep)
 	struct ptdesc *ptdesc = ptdesc_of(ptep);
 
 	if (!ptdesc->pt_spte) {
-		ptdesc->pt_spte = kmem_cache_zalloc(table_cache, GFP_ATOMIC |
+		ptdesc->pt_spte = kmem_cache_zalloc(table_cache, GFP_NOWAIT |
 						    __GFP_NOMEMALLOC | __GFP_NOWARN);
 		if (!ptdesc->pt_spte) {
 			this_cpu_inc(abis_stat.spte_failed);
@@ -109,16 +110,25 @@ void __abis_table_free(struct ptdesc *ptdesc)
 }
 EXPORT_SYMBOL_GPL(__abis_table_free);
 
+/* Did hardware say so? */
+static bool was_accessed(pte_t pte)
+{
+	if (abis_mutant(ABIS_MUTANT_ACCESSED_IGNORED) ||
+	    (abis_mutant(ABIS_MUTANT_SOFTWARE_BIT) && (pte_flags(pte) & _PAGE_SWA)))
+		return false;
+	return pte_flags(pte) & _PAGE_ACCESSED;
+}
+
 /*
  * A PTE with a set accessed bit was taken away. Whoever holds it filled it
  * before now: that is what the stamp says. Without a table there is nothing to
  * take back. Kernel page tables never have one.
  */
-void __abis_pte_taken(struct mm_struct *mm, pte_t *ptep)
+void __abis_pte_taken(struct mm_struct *mm, pte_t *ptep, pte_t pte)
 {
 	struct ptdesc *ptdesc = ptdesc_of(ptep);
 
-	if (likely(!ptdesc->pt_spte) || abis_mutant(ABIS_MUTANT_TAKE_UNSTAMPED))
+	if (likely(!ptdesc->pt_spte) || mm == &init_mm || !was_accessed(pte))
 		return;
 	/* In a table of an earlier epoch nothing counts, so this does no harm. */
 	ptdesc->pt_spte[slot_of(ptep)] = spte_shared(version_to_stamp(mm));
@@ -168,8 +178,12 @@ int __abis_test_and_clear_young(struct mm_struct *mm, unsigned long addr,
  */
 pte_t __abis_mkuncached(struct mm_struct *mm, pte_t *ptep, pte_t pte)
 {
-	spte_t *spte = spte_write(ptep);
+	spte_t *spte;
 
+	/* PROT_NONE: ptep_clear_flush() left it to whoever made it so. */
+	if (!(pte_flags(pte) & _PAGE_PRESENT))
+		return pte;
+	spte = spte_write(ptep);
 	if (!spte)
 		return pte;
 	*spte = SPTE_UNCACHED;
@@ -192,24 +206,20 @@ static struct abis_verdict decide(spte_t spte, bool accessed, u64 version)
 		version++;
 	if (abis_mutant(ABIS_MUTANT_NEVER_IS_ZERO) && spte == SPTE_NEVER)
 		spte = spte_shared(0);
-	if (abis_mutant(ABIS_MUTANT_ACCESSED_IGNORED))
-		accessed = false;
 	return abis_decide(spte, accessed, version);
 }
 
 bool __abis_elide(struct mm_struct *mm, unsigned long addr, pte_t *ptep,
 		  pte_t pte, unsigned int nr, enum abis_site site, bool *blocked)
 {
-	bool accessed = pte_flags(pte) & _PAGE_ACCESSED;
-	bool elided = true, proven = false;
+	bool accessed = was_accessed(pte), elided = true;
 	unsigned int i;
 	u64 version;
 
-	if (!pte_accessible(mm, pte) || !mm_is_eligible(mm))
+	/* Special PTEs belong to drivers, which age them in their own ways. */
+	if (!pte_accessible(mm, pte) || pte_special(pte) || !mm_is_eligible(mm))
 		return false;
 	version = version_of(mm);
-	if (abis_mutant(ABIS_MUTANT_SOFTWARE_BIT) && (pte_flags(pte) & _PAGE_SWA))
-		accessed = false;
 
 	for (i = 0; i < nr; i++) {
 		spte_t spte = spte_read(ptep + i);
@@ -219,14 +229,12 @@ bool __abis_elide(struct mm_struct *mm, unsigned long addr, pte_t *ptep,
 		trace_abis_decide(mm, addr + i * PAGE_SIZE, 1, site,
 				  verdict.targets, verdict.reason);
 		abis_debug_check(mm, addr + i * PAGE_SIZE, pte, spte, site, verdict);
-		if (verdict.targets == ABIS_NONE)
-			proven = true;
-		else
+		if (verdict.targets != ABIS_NONE)
 			elided = false;
 		if (verdict.reason == ABIS_RECENT)
 			*blocked = true;
 	}
-	return elided || (proven && abis_mutant(ABIS_MUTANT_BATCH_ANY));
+	return elided;
 }
 
 void __abis_count_request(enum abis_site site, bool elided)
@@ -311,7 +319,7 @@ void __abis_batch_done(struct arch_tlbflush_unmap_batch *batch)
 	batch->round_mm = NULL;
 }
 
-int __init abis_table_init(void)
+int __init abis_cache_init(void)
 {
 	BUILD_BUG_ON(PTRS_PER_PTE * sizeof(spte_t) * 4 != PAGE_SIZE);
 	table_cache = kmem_cache_create("abis_table", PTRS_PER_PTE * sizeof(spte_t),

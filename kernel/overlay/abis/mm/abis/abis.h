@@ -36,12 +36,10 @@ enum abis_mutant {
 	ABIS_MUTANT_PARTIAL_ROUND,	/* a ranged flush is a round */
 	ABIS_MUTANT_NEVER_IS_ZERO,	/* a slot never stamped counts as stamped at version 0 */
 	ABIS_MUTANT_EPOCH_IGNORED,	/* what was stamped before tracking stopped still counts */
-	ABIS_MUTANT_ACCESSED_IGNORED,	/* the accessed bit of the exchange is not looked at */
+	ABIS_MUTANT_ACCESSED_IGNORED,	/* the accessed bit is taken from before the exchange */
 	ABIS_MUTANT_CLEAR_UNSTAMPED,	/* clearing the accessed bit keeps the old SPTE */
-	ABIS_MUTANT_TAKE_UNSTAMPED,	/* taking an accessed PTE away keeps the old SPTE */
 	ABIS_MUTANT_UNCACHED_UNFLUSHED,	/* UNCACHED where the bit was cleared, but nobody flushed */
 	ABIS_MUTANT_SOFTWARE_BIT,	/* a set software accessed bit hides the hardware's */
-	ABIS_MUTANT_BATCH_ANY,		/* one proven PTE vouches for its neighbours */
 	ABIS_MUTANTS,
 };
 
@@ -71,7 +69,7 @@ static inline void abis_debug_show(struct seq_file *file) { }
 
 #endif /* CONFIG_ABIS_DEBUG */
 
-int abis_table_init(void);
+int abis_cache_init(void);
 int abis_stat_init(void);
 
 #endif /* _MM_ABIS_H */

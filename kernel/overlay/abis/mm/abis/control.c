@@ -18,7 +18,9 @@
 #include <linux/string.h>
 #include <linux/sysfs.h>
 
+#include <asm/cpu_device_id.h>
 #include <asm/cpufeature.h>
+#include <asm/intel-family.h>
 
 #include "abis.h"
 
@@ -42,6 +44,10 @@ static const char *refusal(void)
 #endif
 	if (boot_cpu_has(X86_FEATURE_PTI))
 		return "page-table isolation keeps a second set of translations (see nopti)";
+	/* They set the accessed bits of entries that are not present: _PAGE_KNL_ERRATUM_MASK. */
+	if (boot_cpu_data.x86_vfm == INTEL_XEON_PHI_KNL ||
+	    boot_cpu_data.x86_vfm == INTEL_XEON_PHI_KNM)
+		return "this processor sets accessed bits that it should not";
 	return NULL;
 }
 
@@ -140,7 +146,7 @@ early_param("abis", abis_setup);
 
 static int __init abis_init(void)
 {
-	int err = abis_table_init();
+	int err = abis_cache_init();
 
 	if (!err)
 		err = sysfs_create_group(mm_kobj, &abis_group);

@@ -35,7 +35,7 @@
 #define HOLDERS_MAX		64
 #define SAMPLE_EVERY		16
 /* A CPU that is just about to load CR3 looks as if it did not have to: wait for it. */
-#define RETRIES			200
+#define RETRIES			10000
 
 /* To be aligned to its size, as the machine asks. */
 struct oracle_request {
@@ -99,10 +99,8 @@ static const char * const mutant_names[ABIS_MUTANTS] = {
 	[ABIS_MUTANT_EPOCH_IGNORED]	= "epoch-ignored",
 	[ABIS_MUTANT_ACCESSED_IGNORED]	= "accessed-ignored",
 	[ABIS_MUTANT_CLEAR_UNSTAMPED]	= "clear-unstamped",
-	[ABIS_MUTANT_TAKE_UNSTAMPED]	= "take-unstamped",
 	[ABIS_MUTANT_UNCACHED_UNFLUSHED] = "uncached-unflushed",
 	[ABIS_MUTANT_SOFTWARE_BIT]	= "software-bit",
-	[ABIS_MUTANT_BATCH_ANY]		= "batch-any",
 };
 
 /* Interrupts off: one question at a time on a CPU. Return: number of entries held. */
@@ -238,6 +236,7 @@ void abis_debug_set_ptes(struct mm_struct *mm, pte_t *ptep, pte_t pte, unsigned 
 			  pte_val(ptep_get(ptep + nr)), pte_val(pte));
 	}
 }
+EXPORT_SYMBOL_GPL(abis_debug_set_ptes);
 
 #define SUM(field) ({						\
 	u64 sum_ = 0;						\
@@ -310,6 +309,21 @@ static const struct file_operations mutant_fops = {
 	.llseek		= seq_lseek,
 	.release	= single_release,
 };
+
+static int __init mutant_setup(char *arg)
+{
+	int chosen = arg ? match_string(mutant_names, ABIS_MUTANTS, arg) : -EINVAL;
+
+	if (chosen < 0) {
+		pr_err("abis_mutant=%s is no break that this kernel knows\n", arg ?: "");
+		return chosen;
+	}
+	abis_mutant_chosen = chosen;
+	if (chosen)
+		pr_warn("broken on purpose: %s\n", mutant_names[chosen]);
+	return 0;
+}
+early_param("abis_mutant", mutant_setup);
 
 static bool __init oracle_found(void)
 {

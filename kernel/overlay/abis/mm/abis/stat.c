@@ -7,6 +7,7 @@
 #include "abis.h"
 
 DEFINE_PER_CPU(struct abis_stat, abis_stat);
+DEFINE_PER_CPU(u64[ABIS_SITES], abis_accessed);
 
 const char * const abis_site_names[ABIS_SITES] = {
 	[ABIS_ZAP]		= "zap",
@@ -33,14 +34,24 @@ static const char * const target_names[ABIS_ALL + 1] = {
 	[ABIS_ALL]		= "all",
 };
 
-#define SUM(field) ({						\
+#define SUM_OF(variable) ({					\
 	u64 sum_ = 0;						\
 	int cpu_;						\
 								\
 	for_each_possible_cpu(cpu_)				\
-		sum_ += READ_ONCE(per_cpu(abis_stat, cpu_).field); \
+		sum_ += READ_ONCE(variable);			\
 	sum_;							\
 })
+#define SUM(field)	SUM_OF(per_cpu(abis_stat, cpu_).field)
+
+static u64 pages(int site, int reason)
+{
+	u64 sum = SUM(pages[site][reason]);
+
+	if (reason == ABIS_ACCESSED)
+		sum += SUM_OF(per_cpu(abis_accessed, cpu_)[site]);
+	return sum;
+}
 
 static int counters_show(struct seq_file *file, void *unused)
 {
@@ -50,7 +61,7 @@ static int counters_show(struct seq_file *file, void *unused)
 	for (site = 0; site < ABIS_SITES; site++) {
 		for (i = 0; i < ABIS_REASONS; i++)
 			seq_printf(file, "%s_%s %llu\n", abis_site_names[site],
-				   abis_reason_names[i], SUM(pages[site][i]));
+				   abis_reason_names[i], pages(site, i));
 		for (i = 0; i <= ABIS_ALL; i++)
 			seq_printf(file, "%s_%s %llu\n", abis_site_names[site],
 				   target_names[i], SUM(requests[site][i]));

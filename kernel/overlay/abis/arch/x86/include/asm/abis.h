@@ -16,13 +16,15 @@ struct mm_struct;
 /* abis_round_begin() while nothing is tracked. */
 #define ABIS_NO_ROUND	U64_MAX
 
+int __abis_test_and_clear_young(struct mm_struct *mm, unsigned long addr, pte_t *ptep);
+
 #ifdef CONFIG_ABIS
 
 #include <linux/jump_label.h>
 
 DECLARE_STATIC_KEY_FALSE(abis_tracking_key);
 
-void __abis_pte_taken(struct mm_struct *mm, pte_t *ptep);
+void __abis_pte_taken(struct mm_struct *mm, pte_t *ptep, pte_t pte);
 u64 __abis_round_begin(struct mm_struct *mm, bool is_full);
 void __abis_round_end(struct mm_struct *mm, u64 begun);
 void __abis_batch_add(struct arch_tlbflush_unmap_batch *batch, struct mm_struct *mm);
@@ -38,7 +40,7 @@ static __always_inline void abis_pte_taken(struct mm_struct *mm, pte_t *ptep,
 					   pte_t pte)
 {
 	if (abis_tracking() && (pte.pte & _PAGE_ACCESSED))
-		__abis_pte_taken(mm, ptep);
+		__abis_pte_taken(mm, ptep, pte);
 }
 
 /* Call before tlb_gen is raised; @is_full: the whole address space is to be flushed ... */
