@@ -48,7 +48,7 @@ spte_t spte_private(u32 cpu, u64 version)
  * The SPTE after hwA was cleared, or found clear, by one atomic operation that
  * returned @accessed. A promise that holds is kept: a new stamp would start its
  * rounds again, and whoever asks often would never see an end.
- * @version must be read after that operation.
+ * @version: abis_stamp_version(), both of its arguments read after that operation.
  */
 spte_t spte_cleared(spte_t spte, bool accessed, u64 version)
 {

@@ -14,7 +14,7 @@
  *
  *   NEVER       nothing
  *   UNCACHED    no CPU holds an entry
- *   ALL, v      whoever holds an entry filled it before round v + 1 was over
+ *   ALL, v      whoever holds an entry filled it before the round began that makes version v + 2
  *   CPU c, v    the same, and nobody but CPU c holds one
  *
  * While hwA is set it promises nothing. So whoever clears hwA, or takes a PTE

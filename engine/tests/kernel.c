@@ -6,8 +6,9 @@
  * The rules, all under the page-table lock of the slot:
  *   1. What takes hwA from a slot, and what takes a PTE away, is one atomic
  *      exchange; only the value it returned counts.
- *   2. Then the version is read, then the SPTE stored: spte_cleared().
- *   3. Then abis_decide(), with a version not older than any this hold has stored.
+ *   2. Then it is seen whether a round is in flight, then the version is read, then
+ *      the SPTE stored: spte_cleared() with abis_stamp_version().
+ *   3. Then abis_decide(), with a version read after that.
  *   4. SPTE_UNCACHED only after the flush, or its elision, within this hold.
  */
 #include "model.h"
@@ -21,7 +22,7 @@ static spte_t *spte_of(struct table *table, int slot)
 	if (table->epoch != w.epoch) {
 		for (int i = 0; i < SLOTS; i++) {
 			table->spte[i] = SPTE_NEVER;
-			table->clear_since[i] = -1;
+			table->proof_at[i] = 0;
 		}
 		table->epoch = w.epoch;
 		COUNT(epoch_wiped);
@@ -34,10 +35,8 @@ static void table_init(int index, int mm)
 	struct table *table = &w.table[index];
 
 	*table = (struct table){ .mm = mm, .lock = NOBODY, .epoch = w.epoch };
-	for (int slot = 0; slot < SLOTS; slot++) {
+	for (int slot = 0; slot < SLOTS; slot++)
 		table->spte[slot] = SPTE_NEVER;
-		table->clear_since[slot] = -1;
-	}
 }
 
 static int table_alloc(int mm)
@@ -79,15 +78,48 @@ static void take_from(struct core *core, struct pte *pte, struct pte new)
 	op->done[op->slot] = true;
 }
 
-/* After the exchange and the reading of the version: stamp. */
-static void stamp(struct op *op, struct table *table, int slot, bool accessed)
+/* version_to_stamp() in two steps, after the exchange: first this, then read_version(). */
+static void read_in_flight(struct op *op)
 {
+	truth_in_flight(op->mm);
+	op->in_flight = w.mm[op->mm].in_flight;
+}
+
+static void read_version(struct op *op)
+{
+	op->stamp = w.mm[op->mm].version;
+}
+
+static void stamp(struct op *op, struct table *table, int slot)
+{
+	spte_t *spte;
+
 	if (!op->track)
 		return;
-	spte_t *spte = spte_of(table, slot);
+	spte = spte_of(table, slot);
+	truth_cleared(table, slot, op->old.accessed, op->stamp, op->in_flight);
+	*spte = spte_cleared(*spte, op->old.accessed, abis_stamp_version(op->stamp, op->in_flight));
+}
 
-	truth_cleared(table, slot, accessed, w.mm[op->mm].version);
-	*spte = spte_cleared(*spte, accessed, op->version);
+/* __abis_pte_taken(), then __abis_elide() up to its question, which is decide(). True: one step done, come again. */
+static bool taken(struct op *op, struct table *table, int slot)
+{
+	switch (op->ask++) {
+	case 0:
+		if (op->track && op->old.accessed) {
+			read_in_flight(op);
+			return true;
+		}
+		op->ask = 2;
+		break;
+	case 1:
+		read_version(op);
+		stamp(op, table, slot);
+		return true;
+	}
+	op->version = w.mm[op->mm].version;
+	op->ask = 0;
+	return false;
 }
 
 /* The verdict on the PTE that was in @page; adds it to the range's. */
@@ -262,11 +294,11 @@ static void gather(struct core *core)
 			op->step = 8;
 		break;
 	case 5:
-		op->version = mm->version;
+		if (taken(op, table, op->slot))
+			op->step = 5;
 		break;
 	case 6:
 		decide(op, table, op->slot, first + op->slot);
-		stamp(op, table, op->slot, op->old.accessed);
 		break;
 	case 7:
 		if (op->kind == OP_PROTECT) {
@@ -328,11 +360,11 @@ static void clear_flush(struct core *core)
 			op->step = 7;
 		break;
 	case 2:
-		op->version = mm->version;
+		if (taken(op, table, slot))
+			op->step = 2;
 		break;
 	case 3:
 		decide(op, table, slot, op->page);
-		stamp(op, table, slot, op->old.accessed);
 		if (op->range.targets != ABIS_NONE)
 			flush_start(core, op->mm, op->page, op->page, op->full | widen(op), false);
 		break;
@@ -378,41 +410,48 @@ static void reclaim(struct core *core)
 		op->recent_only = false;
 		op->table = mm->table[op->region];
 		if (op->table == NOBODY)
-			op->step = 11;
+			op->step = 12;
 		else if (!lock(core, op->table))
 			op->step = 0;
 		break;
 	case 1:
 		if (!pte->present) {
-			op->step = 10;
+			op->step = 11;
 			break;
 		}
 		take_from(core, pte, (struct pte){ 0 });
 		break;
 	case 2:
-		op->version = mm->version;
+		if (taken(op, table, slot))
+			op->step = 2;
 		break;
 	case 3:
 		decide(op, table, slot, op->page);
-		stamp(op, table, slot, op->old.accessed);
 		op->need = op->range.targets != ABIS_NONE;
 		if (!op->need)
-			op->step = 8;
+			op->step = 9;
 		break;
-	case 4:		/* arch_tlbbatch_add_pending() */
-		batch->begun = mm->version;
-		batch->mm = op->mm;
+	case 4:		/* arch_tlbbatch_add_pending(), first __abis_batch_add() */
+		batch->required = true;
+		if (op->track && batch->mm == NOBODY) {
+			batch->mm = op->mm;
+			mm->in_flight++;
+		}
 		break;
 	case 5:
-		mm->tlb_gen++;
+		if (op->track && batch->mm == op->mm)
+			batch->begun = mm->version;
 		break;
 	case 6:
-		batch->cpumask |= mm->cpumask;
+		mm->tlb_gen++;
 		break;
 	case 7:
-		mm->batched++;
+		batch->cpumask |= mm->cpumask;
 		break;
 	case 8:
+		mm->batched++;
+		break;
+	case 9:
 		if (op->restored) {	/* swap_duplicate() failed, say */
 			*pte = op->old;
 			COUNT(restored);
@@ -428,12 +467,12 @@ static void reclaim(struct core *core)
 			batch->count++;
 		}
 		break;
-	case 9:
 	case 10:
-		op->step = 11;
+	case 11:
+		op->step = 12;
 		unlock(op->table);
 		break;
-	case 11:	/* another page, perhaps of another process */
+	case 12:	/* another page, perhaps of another process */
 		if (batch->count < 3 && random_below(3)) {
 			op->mm = w.mm[op->other_mm].live ? op->other_mm : op->mm;
 			op->page = some_page();
@@ -442,13 +481,13 @@ static void reclaim(struct core *core)
 			op->step = 0;
 		}
 		break;
-	case 12:
-		if (batch->cpumask) {
+	case 13:
+		if (batch->required) {
 			COUNT(batches);
 			flush_start_batch(core);
 		}
 		break;
-	case 13:
+	case 14:
 		for (int i = 0; i < batch->count; i++)
 			truth_finished(batch->unmapped[i].mm, batch->unmapped[i].ctx_id, batch->unmapped[i].page, batch->unmapped[i].when);
 		*batch = (struct batch){ .mm = NOBODY };
@@ -475,25 +514,28 @@ static void young(struct core *core)
 		op->old = *pte;
 		pte->accessed = false;
 		if (!op->old.present)
-			op->step = 4;
+			op->step = 5;
 		break;
 	case 2:
-		op->version = w.mm[op->mm].version;
+		read_in_flight(op);
 		break;
 	case 3:
+		read_version(op);
+		break;
+	case 4:
 		if (op->old.accessed)
 			COUNT(young_cleared);
 		else
 			COUNT(young_kept);
-		stamp(op, &w.table[op->table], slot, op->old.accessed);
+		stamp(op, &w.table[op->table], slot);
 		break;
-	case 4:
+	case 5:
 		unlock(op->table);
 		end(op);
 	}
 }
 
-/* move_ptes(), one PTE; its SPTE goes with it: both slots' flushes are over when both locks are held. */
+/* move_ptes(), one PTE. Each slot keeps its SPTE, which speaks of what was filled from that slot. */
 static void remap(struct core *core)
 {
 	struct op *op = &core->op;
@@ -528,15 +570,11 @@ static void remap(struct core *core)
 		take_from(core, &w.table[from].pte[slot], (struct pte){ 0 });
 		break;
 	case 6:
-		op->version = mm->version;
+		if (taken(op, &w.table[from], slot))
+			op->step = 6;
 		break;
 	case 7:
 		decide(op, &w.table[from], slot, op->page);
-		stamp(op, &w.table[from], slot, op->old.accessed);
-		if (op->track) {
-			*spte_of(&w.table[to], new_slot) = *spte_of(&w.table[from], slot);
-			w.table[to].clear_since[new_slot] = w.table[from].clear_since[slot];
-		}
 		w.table[to].pte[new_slot] = op->old;
 		if (op->range.targets != ABIS_NONE)
 			flush_start(core, op->mm, op->page, op->page, op->full | widen(op), false);
@@ -603,7 +641,7 @@ static void mm_init(struct mm *mm)
 		if (mm->table[region] != NOBODY)
 			w.table[mm->table[region]].mm = NOBODY;
 	}
-	*mm = (struct mm){ .ctx_id = ++w.last_ctx_id, .tlb_gen = 1, .version = random_below(600), .hot = (u8)random_below(1 << PAGES) };
+	*mm = (struct mm){ .ctx_id = ++w.last_ctx_id, .tlb_gen = 1, .version = 1 + random_below(600), .hot = (u8)random_below(1 << PAGES) };
 	for (int region = 0; region < REGIONS; region++)
 		mm->table[region] = NOBODY;
 }

@@ -39,12 +39,14 @@ struct table {
 	struct pte pte[SLOTS];
 	spte_t spte[SLOTS];
 	u32 epoch;
-	long long clear_since[SLOTS];	/* truth: version when hwA was last seen to become clear, or -1 */
+	u64 proof_at[SLOTS];		/* truth: version at which idleness since the last stamp is proved; 0: no stamp */
+	bool quiet[SLOTS];		/* truth: no round was in flight at that stamp */
 };
 
 struct mm {
 	bool live;
 	u64 ctx_id, tlb_gen, version;
+	u32 in_flight;			/* rounds begun and not yet credited */
 	u32 cpumask;
 	int table[REGIONS];
 	int readers;			/* mmap_lock */
@@ -83,7 +85,7 @@ struct flush_info {
 struct switch_mm { bool on, was_lazy, flush; int step, prev, next, asid; u64 gen; };
 struct flush_func { bool on, full, local; int step, from; u64 local_gen, mm_gen; struct flush_info info; };
 struct flush_range {
-	bool on, freed_tables, batch, local;
+	bool on, freed_tables, batch, local, round;
 	int step, cpu, loaded;
 	u32 mask;
 	u64 begun, seen;
@@ -92,7 +94,8 @@ struct flush_range {
 
 struct batch {
 	u32 cpumask;
-	int count, mm;
+	bool required;
+	int count, mm;			/* the address space it is a round of: its first; NOBODY: none */
 	u64 begun;			/* version, read before the last bump of @mm */
 	struct { int mm, page; u64 ctx_id, when; } unmapped[4];
 };
@@ -105,10 +108,11 @@ enum op_kind {
 struct op {
 	enum op_kind kind;
 	int step, mm, other_mm, page, other, table, slot, child, region, cpu;
-	bool track, elide, need, recent_only, restored, full;
+	bool track, elide, need, recent_only, restored, full, in_flight;
+	int ask;			/* taken() */
 	u32 pending;
 	struct pte old;
-	u64 version, when[SLOTS], protected[PAGES];
+	u64 stamp, version, when[SLOTS], protected[PAGES];
 	bool done[SLOTS];
 	struct abis_range range;
 };
@@ -150,7 +154,8 @@ extern struct world w;
 /* What a run must have seen to mean anything. */
 #define COUNTERS(X) \
 	X(elided_idle) X(elided_uncached) X(recent) X(accessed) X(never) X(flushed_and_held) \
-	X(rounds) X(rounds_overlapping) X(rounds_forced) X(rounds_batched) X(credit_raced) X(version_wrapped) \
+	X(stamped_quiet) X(stamped_in_flight) X(elided_after_one) \
+	X(rounds) X(rounds_untracked) X(rounds_overlapping) X(rounds_forced) X(rounds_batched) X(credit_raced) X(version_wrapped) \
 	X(lazy_return_flushed) X(lazy_return_fresh) X(lazy_not_interrupted) X(lazy_interrupted) X(asid_kept) X(asid_flushed) X(asid_new) \
 	X(flush_partial) X(flush_widened) X(flush_not_needed) X(elided_while_switching) X(elided_while_lazy) \
 	X(restored) X(restored_elided) X(batches) X(batched_pending_flushed) X(gathers_nested) X(remapped) X(tables_moved) X(tables_freed) \
@@ -192,7 +197,8 @@ _Noreturn void fail(const char *rule, const char *format, ...);
 bool must_flush(const struct core *core, int asid, int mm);
 void truth_asked(int mm, int page, u64 when, bool elided);
 void truth_finished(int mm, u64 ctx_id, int page, u64 when);
-void truth_cleared(struct table *table, int slot, bool accessed, u64 version);
+void truth_cleared(struct table *table, int slot, bool accessed, u64 version, bool in_flight);
+void truth_in_flight(int mm);
 void truth_decided(const struct table *table, int slot, const struct op *op, struct abis_verdict verdict);
 void truth_blocked(struct mm *mm, bool round);
 

@@ -97,18 +97,26 @@ static void test_decide(void)
 				decide_one(value, accessed, extremes[i], (extremes[i] % 255 + 255 - meaning_of(value).residue) % 255);
 }
 
-/* A stamp, then rounds: nothing is left off before the second, the second suffices, and never more is claimed than passed. */
+/*
+ * A stamp, then rounds: two where one was in flight, else one. Nothing is left off
+ * before that, that suffices, and never more is claimed than passed.
+ */
 static void test_rounds(void)
 {
 	for (int base = 0; base < BASES; base++) {
-		for (u64 from = bases[base]; from < bases[base] + 255; from++) {
-			spte_t shared = spte_shared(from);
+		for (u64 at = bases[base]; at < bases[base] + 255; at++) {
+			for (int in_flight = 0; in_flight < 2; in_flight++) {
+				u64 from = at + 1, needed = in_flight ? 2 : 1;
+				spte_t shared = spte_shared(abis_stamp_version(from, in_flight));
 
-			for (u64 passed = 0; passed < 600 && from + passed >= from; passed++) {
-				bool none = abis_decide(shared, false, from + passed).targets == ABIS_NONE;
+				for (u64 passed = 0; passed < 600 && from + passed >= from; passed++) {
+					bool none = abis_decide(shared, false, from + passed).targets == ABIS_NONE;
 
-				CHECK(!none || passed >= 2, "version %llu, %llu rounds", (unsigned long long)from, (unsigned long long)passed);
-				CHECK(none || passed < 2 || passed >= 255, "version %llu, %llu rounds", (unsigned long long)from, (unsigned long long)passed);
+					CHECK(!none || passed >= needed, "version %llu, in flight %d, %llu rounds",
+					      (unsigned long long)from, in_flight, (unsigned long long)passed);
+					CHECK(none || passed < needed || passed >= 253 + needed, "version %llu, in flight %d, %llu rounds",
+					      (unsigned long long)from, in_flight, (unsigned long long)passed);
+				}
 			}
 		}
 	}

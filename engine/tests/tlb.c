@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * arch/x86/mm/tlb.c of Linux 6.12 in small steps, names as there. The hooks of
- * ABIS are three: the version before the bump, in flush_step() and in
- * kernel.c's batches, and its credit when all have answered.
+ * ABIS: a round counts itself as in flight and reads the version before the
+ * bump, in flush_step() and in kernel.c's batches; when all have answered it is
+ * credited, and then no longer in flight.
  */
 #include "model.h"
 
@@ -158,7 +159,8 @@ void flush_start(struct core *core, int mm, int first, int last, bool full, bool
 
 void flush_start_batch(struct core *core)
 {
-	core->flush = (struct flush_range){ .on = true, .batch = true, .step = 2, .mask = core->batch.cpumask,
+	core->flush = (struct flush_range){ .on = true, .batch = true, .step = 3, .mask = core->batch.cpumask,
+		.round = core->batch.mm != NOBODY,
 		.begun = core->batch.begun, .info = { .pending = true, .full = true, .mm = NOBODY } };
 }
 
@@ -179,9 +181,9 @@ static void targets_step(struct core *core)
 	int mm = flush->info.mm, cpu = flush->cpu;
 	struct core *target = &w.core[cpu];
 
-	if (flush->step == 2) {
+	if (flush->step == 3) {
 		if (cpu == CORES) {
-			flush->step = 4;
+			flush->step = 5;
 			return;
 		}
 		if (!flush->batch)
@@ -193,7 +195,7 @@ static void targets_step(struct core *core)
 			send(core, target);
 			flush->cpu++;
 		} else {
-			flush->step = 3;
+			flush->step = 4;
 		}
 		return;
 	}
@@ -202,50 +204,62 @@ static void targets_step(struct core *core)
 	else if (mm == NOBODY || flush->loaded == SWITCHING || flush->loaded == mm)
 		send(core, target);
 	flush->cpu++;
-	flush->step = 2;
+	flush->step = 3;
 }
 
-/* flush_tlb_mm_range(), arch_tlbbatch_flush() */
+/*
+ * flush_tlb_mm_range(), arch_tlbbatch_flush(). Steps 0 and 1 are __abis_round_begin(),
+ * steps 7 to 9 __abis_round_end(): one step for each atomic access.
+ */
 static void flush_step(struct core *core)
 {
 	struct flush_range *flush = &core->flush;
-	struct mm *mm = &w.mm[flush->batch ? core->batch.mm : flush->info.mm];
+	int index = flush->batch ? core->batch.mm : flush->info.mm;
+	struct mm *mm = &w.mm[index == NOBODY ? 0 : index];
 
 	switch (flush->step) {
 	case 0:
-		flush->begun = mm->version;
+		flush->round = flush->info.full && core->see_track;
+		if (flush->round)
+			mm->in_flight++;
+		else if (flush->info.full)
+			COUNT(rounds_untracked);
 		flush->step = 1;
 		break;
 	case 1:
-		flush->info.new_tlb_gen = ++mm->tlb_gen;
+		flush->begun = mm->version;
 		flush->step = 2;
 		break;
 	case 2:
+		flush->info.new_tlb_gen = ++mm->tlb_gen;
+		flush->step = 3;
+		break;
 	case 3:
+	case 4:
 		targets_step(core);
 		break;
-	case 4:
+	case 5:
 		if (flush->local)
 			func_start(core, (int)(core - w.core), &flush->info);
-		flush->step = 5;
+		flush->step = 6;
 		break;
-	case 5:
+	case 6:
 		for (int cpu = 0; cpu < CORES; cpu++)
 			if (w.core[cpu].ipi[core - w.core].pending)
 				return;
-		if (flush->info.full)
-			flush->step = 6;
+		if (flush->round)
+			flush->step = 7;
 		else
 			flush->on = false;
 		break;
-	case 6:
+	case 7:
 		flush->seen = mm->version;
-		flush->step = 7;
+		flush->step = 8;
 		break;
-	case 7:		/* compare and exchange: a version never goes back */
+	case 8:		/* compare and exchange: a version never goes back */
 		if (mm->version != flush->seen) {
 			COUNT(credit_raced);
-			flush->step = 6;
+			flush->step = 7;
 			break;
 		}
 		mm->version = abis_round_done(flush->seen, flush->begun);
@@ -256,6 +270,10 @@ static void flush_step(struct core *core)
 		COUNT(rounds);
 		if (flush->batch)
 			COUNT(rounds_batched);
+		flush->step = 9;
+		break;
+	case 9:		/* after the credit: who sees none in flight sees its version */
+		mm->in_flight--;
 		flush->on = false;
 	}
 }

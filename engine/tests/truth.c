@@ -64,20 +64,46 @@ void truth_finished(int mm, u64 ctx_id, int page, u64 when)
 		w.mm[mm].dead_before[page] = when;
 }
 
-/* hwA went to 0, or was found 0. */
-void truth_cleared(struct table *table, int slot, bool accessed, u64 version)
+/* hwA went to 0, or was found 0; then the host looked for rounds in flight, then at the version. */
+void truth_cleared(struct table *table, int slot, bool accessed, u64 version, bool in_flight)
 {
-	if (accessed || table->clear_since[slot] < 0)
-		table->clear_since[slot] = (long long)version;
+	if (!accessed && table->proof_at[slot])
+		return;
+	table->proof_at[slot] = version + (in_flight ? 2 : 1);
+	table->quiet[slot] = !in_flight;
+	if (in_flight)
+		COUNT(stamped_in_flight);
+	else
+		COUNT(stamped_quiet);
 }
 
-/* What has been clear for two rounds is found to be so: not only safe, also of use. */
+/* What has been clear for long enough is found to be so: not only safe, also of use. */
 void truth_decided(const struct table *table, int slot, const struct op *op, struct abis_verdict verdict)
 {
-	long long age = (long long)op->version - table->clear_since[slot];
+	u64 proof_at = table->proof_at[slot];
 
-	if (!op->old.accessed && table->clear_since[slot] >= 0 && age >= 2 && age < 200 && verdict.targets != ABIS_NONE)
-		fail("starved", "hwA is clear for %lld rounds, but its flush is not left off", age);
+	if (op->old.accessed || !proof_at || op->version < proof_at || op->version >= proof_at + 200)
+		return;
+	if (verdict.targets != ABIS_NONE)
+		fail("starved", "hwA is clear since version %llu was still to come, %llu is reached, but its flush is not left off",
+		     (unsigned long long)proof_at, (unsigned long long)op->version);
+	if (verdict.reason == ABIS_IDLE && op->version == proof_at && table->quiet[slot])
+		COUNT(elided_after_one);
+}
+
+/* A round that is over is not in flight: else every stamp would wait for two. */
+void truth_in_flight(int mm)
+{
+	u32 most = 0;
+
+	for (int cpu = 0; cpu < CORES; cpu++) {
+		const struct core *core = &w.core[cpu];
+
+		most += core->flush.on && core->flush.round && !core->flush.batch && core->flush.info.mm == mm;
+		most += core->batch.mm == mm;
+	}
+	if (w.mm[mm].in_flight > most)
+		fail("starved", "%u rounds of mm %d are counted as in flight, there are at most %u", w.mm[mm].in_flight, mm, most);
 }
 
 /* Who waits for rounds alone gets one in time. */
