@@ -6,6 +6,7 @@ use crate::args::{self, MachineArgs, Subset};
 use ceasefire_base::{exec, Error, Result};
 use ceasefire_build::{debian, selftests as build, Context};
 use ceasefire_results::selftest::Report;
+use ceasefire_run::execute::Variant;
 use ceasefire_run::image::Images;
 use ceasefire_run::plan::Request;
 use ceasefire_run::{files, selftests};
@@ -29,7 +30,8 @@ pub fn run(ctx: &Context, args: &args::Selftests) -> Result<()> {
     let machine_args = with_defaults(&args.machine);
     let names = [args.kernel.clone()];
     let modes: Vec<String> = args.mode.iter().cloned().collect();
-    let memory_mib = measure::check_machine(ctx, &names, &modes, &machine_args)?;
+    let choices = measure::choices(ctx, &names, &modes, &machine_args)?;
+    let memory_mib = measure::check_machine(&machine_args)?;
     let list = build::list(ctx)?;
     let chosen = selftests::choose(&list, &args.tests, args.subset == Subset::Short)?;
     let found = measure::machine_there_is(ctx, &machine_args)?;
@@ -38,23 +40,21 @@ pub fn run(ctx: &Context, args: &args::Selftests) -> Result<()> {
     debian::ensure_packages(ctx, &build::packages())?;
     let machine = measure::machine(ctx, found)?;
     let cpu = measure::cpu(&machine_args, &machine)?;
-    let kernels = measure::kernels(ctx, &names, &machine_args)?;
+    let kernels = measure::kernels(ctx, &choices, &machine_args)?;
+    let Variant { kernel, mode, .. } = &kernels[0];
     let images = Images::prepare(ctx, &[], &[])?.with(build::archive(ctx)?);
-    let accel = measure::accel(ctx, &machine_args, &machine, &kernels[0], &images)?;
-    let mode = args.mode.as_deref();
-    let mode_word = mode.map(|mode| format!("abis={mode}"));
-    let words = [Some(NO_TIMER_CHECK.to_string()), mode_word, Some(machine_args.kernel_args.clone())];
-    let words: Vec<String> = words.into_iter().flatten().filter(|words| !words.is_empty()).collect();
+    let accel = measure::accel(ctx, &machine_args, &machine, kernel, &images)?;
+    let words = [NO_TIMER_CHECK, &machine_args.kernel_args].join(" ");
     let logs = selftests::logs(&args.output.out);
     let rerun = rerun(args);
     let options = selftests::Options {
         machine: &machine,
-        kernel: &kernels[0],
+        kernel,
         accel,
         cpu,
         memory_mib,
-        kernel_arguments: &words.join(" "),
-        mode,
+        kernel_arguments: words.trim_end(),
+        mode: mode.as_deref(),
         cpus: args.cpus,
         nodes: NODES,
         logs: &logs,
@@ -104,5 +104,5 @@ fn rerun(args: &args::Selftests) -> String {
     if args.cpus != args::SELFTEST_CPUS {
         line += &format!(" --cpus {}", args.cpus);
     }
-    line + &args.machine.flags(&["vanilla".to_string()])
+    line + &args.machine.flags()
 }
