@@ -138,7 +138,7 @@ EXPORT_SYMBOL_GPL(__abis_pte_taken);
 /*
  * ptep_test_and_clear_young() with tracking. The version is read after the
  * atomic operation, so that a CPU which filled its TLB before the bit was
- * cleared did so before the round that the stamp names was over.
+ * cleared did so before the round began that proves the slot free.
  *
  * Return: whether the accessed bit or the software accessed bit was set.
  */
