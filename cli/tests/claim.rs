@@ -86,7 +86,11 @@ fn off_and_idle_cost_what_is_promised() {
             let vanilla = cost(None, field);
             let off = share(cost(Some("off"), field), vanilla);
             let idle = share(cost(Some("idle"), field), vanilla);
-            println!("{workload}: {field} {vanilla:.1}, off {:+.2} %, idle {:+.2} %", off * 100.0, idle * 100.0);
+            println!(
+                "{workload}: {field} {vanilla:.1}, off {:+.2} %, idle {:+.2} %",
+                off * 100.0,
+                idle * 100.0
+            );
             assert!(off.abs() <= 0.005, "{workload}: {field} with off differs by {:.2} %", off * 100.0);
             if ["anon-r-seq", "munmap"].contains(&workload) {
                 assert!(idle <= 0.02, "{workload}: {field} with idle rises by {:.2} %", idle * 100.0);
@@ -99,7 +103,8 @@ fn off_and_idle_cost_what_is_promised() {
 fn idle_saves_what_reclaim_unmaps() {
     let results =
         run(&["mmap-read", "--units", MMAP_READ_UNITS, "--kernel", "abis:off,abis:idle", "--repeats", "3"]);
-    let (off, idle) = (by_mode(&results, "mmap-read", Some("off")), by_mode(&results, "mmap-read", Some("idle")));
+    let (off, idle) =
+        (by_mode(&results, "mmap-read", Some("off")), by_mode(&results, "mmap-read", Some("idle")));
     let saved = -share(median(idle, "received_per_unit"), median(off, "received_per_unit"));
     println!("mmap-read: received {:.1} % less", saved * 100.0);
     assert!(saved >= 0.95, "only {:.1} % less was received", saved * 100.0);
@@ -132,8 +137,21 @@ fn elided(op: &str, clear: &str, rounds: u64) -> f64 {
     let (op_set, clear_set, rounds_set) =
         (format!("op={op}"), format!("clear={clear}"), format!("rounds={rounds}"));
     let results = run(&[
-        "idle-pages", "--kernel", "abis:idle", "--nodes", "2", "--units", units, "--repeats", "1", //
-        "--set", &op_set, "--set", &clear_set, "--set", &rounds_set,
+        "idle-pages",
+        "--kernel",
+        "abis:idle",
+        "--nodes",
+        "2",
+        "--units",
+        units,
+        "--repeats",
+        "1", //
+        "--set",
+        &op_set,
+        "--set",
+        &clear_set,
+        "--set",
+        &rounds_set,
     ]);
     let row = by_mode(&results, "idle-pages", Some("idle"));
     let share = row["elided"]["pages"]["median"].as_f64().expect("counted") / 32.0;
@@ -175,7 +193,8 @@ fn what_everyone_uses_gains_nothing() {
     args.extend(["--kernel", "abis:off,abis:idle", "--repeats", "2"]);
     let results = run(&args);
     for workload in workloads {
-        let (off, idle) = (by_mode(&results, workload, Some("off")), by_mode(&results, workload, Some("idle")));
+        let (off, idle) =
+            (by_mode(&results, workload, Some("off")), by_mode(&results, workload, Some("idle")));
         let gain = -share(median(idle, "received_per_unit"), median(off, "received_per_unit"));
         println!("{workload}: received {:.2} % less", gain * 100.0);
         assert!(gain.abs() <= 0.02, "{workload} gains {:.1} %: it cannot", gain * 100.0);
