@@ -10,50 +10,37 @@
 
 #ifdef CONFIG_ABIS
 
+bool __tlb_abis_elide(struct mmu_gather *tlb, pte_t *ptep, pte_t pte,
+		      unsigned int nr, unsigned long address, enum abis_site site);
+void __tlb_abis_elided(struct mmu_gather *tlb);
+void __tlb_abis_flush(struct mmu_gather *tlb);
+
 /*
  * Need the @nr PTEs from @ptep on be flushed? For @pte and what must hold see
  * abis_elide(). If nobody holds them they leave no mark in the flags that ask
  * for a flush; what remains is that the gather is not empty.
  */
-static inline bool tlb_abis_elide(struct mmu_gather *tlb, pte_t *ptep, pte_t pte,
-				  unsigned int nr, unsigned long address,
-				  enum abis_site site)
+static __always_inline bool tlb_abis_elide(struct mmu_gather *tlb, pte_t *ptep,
+					   pte_t pte, unsigned int nr,
+					   unsigned long address,
+					   enum abis_site site)
 {
-	bool blocked = false;
-
-	if (!abis_eliding() || tlb->fullmm)
-		return false;
-	tlb->abis_asked = 1;
-	tlb->abis_site = site;
-	if (!abis_elide(tlb->mm, address, ptep, pte, nr, site, &blocked)) {
-		tlb->abis_blocked |= blocked;
-		return false;
-	}
-	tlb->abis_elided = 1;
-	if (!tlb->end)
-		__tlb_adjust_range(tlb, address, PAGE_SIZE * nr);
-	return true;
+	return abis_eliding() &&
+	       __tlb_abis_elide(tlb, ptep, pte, nr, address, site);
 }
 
-/* Nothing in the gather needs a flush. */
-static inline void tlb_abis_elided(struct mmu_gather *tlb)
+/* Nothing in the gather asks for a flush. */
+static __always_inline void tlb_abis_elided(struct mmu_gather *tlb)
 {
-	if (!abis_eliding() || !tlb->abis_elided)
-		return;
-	abis_count_request(tlb->abis_site, true);
-	__tlb_reset_range(tlb);
+	if (abis_eliding())
+		__tlb_abis_elided(tlb);
 }
 
-/* Something does; if all it lacked was a round, it may become one. */
-static inline void tlb_abis_flush(struct mmu_gather *tlb)
+/* Something does. */
+static __always_inline void tlb_abis_flush(struct mmu_gather *tlb)
 {
-	if (!abis_eliding() || !tlb->abis_asked)
-		return;
-	abis_count_request(tlb->abis_site, false);
-	if (abis_force_round(tlb->mm, tlb->abis_blocked)) {
-		tlb->start = 0;
-		tlb->end = TLB_FLUSH_ALL;
-	}
+	if (abis_eliding())
+		__tlb_abis_flush(tlb);
 }
 
 #else /* !CONFIG_ABIS */
