@@ -282,6 +282,7 @@ u64 __abis_round_begin(struct mm_struct *mm, bool is_full)
 	if (!is_full && !abis_mutant(ABIS_MUTANT_PARTIAL_ROUND))
 		return ABIS_NO_ROUND;
 	atomic_inc(&mm->context.abis.in_flight);
+	/* Against version_to_stamp(): what it does not see here begins after it. */
 	smp_mb__after_atomic();
 	if (abis_mutant(ABIS_MUTANT_EARLY_CREDIT))
 		credit(mm, version_of(mm));
@@ -292,6 +293,7 @@ u64 __abis_round_begin(struct mm_struct *mm, bool is_full)
 void __abis_round_end(struct mm_struct *mm, u64 begun)
 {
 	credit(mm, begun);
+	/* Pairs with the acquire in version_to_stamp(). */
 	smp_mb__before_atomic();
 	atomic_dec(&mm->context.abis.in_flight);
 }
