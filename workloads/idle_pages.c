@@ -10,7 +10,8 @@
  * and two rounds have passed since it was cleared: nobody can hold it any more.
  * A region has 32 pages by default, so that a change that is not elided flushes
  * them singly and is no round itself. Migration and reclaim flush batches, and
- * fully: with K = 0 their first flush tells, so use --units 1.
+ * fully: with K = 0 their first flush tells, so use --units 1. With
+ * --set refuse=1 the process refuses to have flushes left out.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -18,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -29,6 +31,7 @@
 #include "support/system_files.h"
 
 #define SWAP_BYTES (64UL << 20)
+#define PR_SET_ABIS 0x41424901
 
 struct change {
 	const char *name;
@@ -196,6 +199,9 @@ static int options_read(struct run *run)
 			idle.change = &changes[i];
 	if (!idle.change)
 		return workload_fail(run, "op is munmap, mprotect, remap, reclaim or migrate, not %s", op);
+	/* A kernel that leaves nothing out does not know the call. */
+	if (option_u64("refuse", 0))
+		prctl(PR_SET_ABIS, 0, 0, 0, 0);
 	idle.is_file = strcmp(memory, "file") == 0;
 	if (!idle.is_file && strcmp(memory, "anon") != 0)
 		return workload_fail(run, "memory is anon or file, not %s", memory);

@@ -186,6 +186,19 @@ fn whoever_else_cleared_the_bits() {
     matrix(&["classic"]);
 }
 
+/// prctl(PR_SET_ABIS, 0)
+#[test]
+fn a_process_that_refuses_is_flushed_as_ever() {
+    let args = ["idle-pages", "--kernel", "abis:idle", "--units", "32", "--repeats", "1"];
+    let refused: Vec<&str> = args.iter().copied().chain(["--set", "refuse=1"]).collect();
+    let (with, without) = (run(&args), run(&refused));
+    let row = |results| median(by_mode(results, "idle-pages", Some("idle")), "received_per_unit");
+    let pages = |results| by_mode(results, "idle-pages", Some("idle"))["elided"]["pages"]["median"].as_f64();
+    assert!(row(&with) < 1.0 && pages(&with) > Some(0.0), "{with}");
+    assert!(row(&without) >= 6.9, "{without}");
+    assert_eq!(pages(&without), Some(0.0), "{without}");
+}
+
 #[test]
 fn what_everyone_uses_gains_nothing() {
     let workloads = ["munmap-shared", "idle-shared"];
