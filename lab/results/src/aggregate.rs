@@ -2,6 +2,7 @@
 //! Guest logs to rows: repeats grouped, counts divided by units, equal work proved, controls judged.
 
 use crate::abis;
+use crate::cycles;
 use crate::protocol::{GuestLog, Run};
 use crate::schema::{Control, Elided, Environment, Results, Row, Unmeasured};
 use crate::stats::{self, Spread};
@@ -83,6 +84,9 @@ pub fn aggregate(environment: Environment, logs: &[(RowKey, GuestLog)]) -> Resul
     for group in &groups {
         results.rows.push(group.row()?);
         group.judge(&mut results.controls);
+    }
+    if results.rows.iter().any(|row| row.cycles_modelled_per_unit.is_some()) {
+        results.environment.cycle_costs = cycles::constants();
     }
     Ok(results)
 }
@@ -187,7 +191,7 @@ impl<'a> Group<'a> {
             faults_per_unit: self.per_unit("faults"),
             walks_per_unit: self.per_unit("walks"),
             instructions_per_unit: self.per_unit("instructions"),
-            cycles_modelled_per_unit: self.per_unit("cycles_modelled"),
+            cycles_modelled_per_unit: self.spread(|run| Some(cycles::of(run)? / run.units as f64)),
             elided: self.elided(),
             checked: self.total("checked"),
             violations: self.total("violations"),

@@ -302,12 +302,18 @@ fn environment_warnings(a: &Results, b: &Results) -> Vec<String> {
         (qemu(a) != qemu(b), "the emulators differ"),
         ((&a.thp, a.pti, a.pcid) != (&b.thp, b.pti, b.pcid), "huge pages, PTI or PCID are set differently"),
         (paging(a) != paging(b), "the TLBs or the levels of page tables are set differently"),
+        (differ_in_costs(a, b), "the cycles are modelled with different constants"),
     ] {
         if differs {
             warnings.push(what.to_string());
         }
     }
     warnings
+}
+
+/// A file without modelled cycles has no constants to differ in.
+fn differ_in_costs(a: &schema::Environment, b: &schema::Environment) -> bool {
+    !a.cycle_costs.is_empty() && !b.cycle_costs.is_empty() && a.cycle_costs != b.cycle_costs
 }
 
 impl Comparison {
@@ -333,9 +339,12 @@ impl Comparison {
                 (None, None) => {}
                 // A kernel that lets nothing off has nothing to count.
                 _ if figure.source == schema::Source::Abis => {}
-                // That one machine counts and the other does not is said once, for all rows.
+                // That one machine counts and the other does not is said once, for all rows; the model follows from it.
                 _ if figure.source == schema::Source::Machine => {
                     self.warn_once("only one of the machines counts page walks")
+                }
+                _ if figure.source == schema::Source::Model => {
+                    self.warn_once("only one of the files has modelled cycles")
                 }
                 (old, _) => {
                     let side = if old.is_some() { "first" } else { "second" };

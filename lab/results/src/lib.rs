@@ -6,6 +6,7 @@ pub mod aggregate;
 mod chart;
 pub mod compare;
 mod compare_table;
+pub mod cycles;
 mod figure;
 mod finding;
 pub mod protocol;

@@ -343,6 +343,7 @@ fn cost(results: &Results, options: &Options, lines: &mut Vec<String>) {
             tokens.push(format!("(spread {:.2} %)", spread.width_share() * 100.0));
         }
         for (spread, name) in [
+            (row.cycles_modelled_per_unit, "cycles (model)"),
             (row.faults_per_unit, "faults"),
             // What instructions hide.
             (row.walks_per_unit, "walks"),

@@ -174,6 +174,30 @@ fn limits_are_numbers_of_zero_or_more() {
     }
 }
 
+/// Modelled cycles are shown and not judged; a file without them, or with others' constants, is said once.
+#[test]
+fn modelled_cycles_are_compared_and_their_constants_too() {
+    let exactly = |value: f64| spread(value, value, value);
+    let modelled = |cycles: f64| Row { cycles_modelled_per_unit: exactly(cycles), ..row(exactly(1.0)) };
+    let (a, b) = (file(vec![modelled(100.0)]), file(vec![modelled(150.0)]));
+    let comparison = compare(&a, &b, &[]).expect("comparable");
+    let text = comparison.table(&Options { width: 100, colour: false });
+    assert!(text.contains("cycles (model)") && text.contains("+50.0 %"), "{text}");
+    assert!(comparison.over(0.0).is_empty() && comparison.warnings.is_empty(), "{:?}", comparison.warnings);
+    let none = file(vec![row(exactly(1.0)), Row { threads: 4, ..row(exactly(1.0)) }]);
+    let both = file(vec![modelled(100.0), Row { threads: 4, ..modelled(100.0) }]);
+    let comparison = compare(&none, &both, &[]).expect("comparable");
+    assert_eq!(comparison.warnings, ["only one of the files has modelled cycles"]);
+    let with_costs = |walk: f64, mut results: Results| {
+        results.environment.cycle_costs.insert("page walk".into(), walk);
+        results
+    };
+    let (old, new) = (with_costs(39.5, a.clone()), with_costs(50.0, b));
+    let comparison = compare(&old, &new, &[]).expect("comparable");
+    assert_eq!(comparison.warnings, ["the cycles are modelled with different constants"]);
+    assert!(compare(&old, &a, &[]).expect("comparable").warnings.is_empty(), "a file without constants");
+}
+
 /// A file from before the machine counted walks is compared in everything else, and says so once.
 #[test]
 fn a_machine_that_counts_and_one_that_does_not_are_one_warning() {

@@ -20,6 +20,7 @@ fn fields_stand_in_the_documented_order_and_null_is_written() {
     let order = [
         "\"schema\": \"ceasefire.results/1\"",
         "\"environment\"",
+        "\"cycle_costs\": {}",
         "\"controls\"",
         "\"skipped\"",
         "\"rows\"",

@@ -206,6 +206,38 @@ fn cost_rows_of_several_boots_are_repeats_of_one_row() {
     assert!(results.rows.iter().all(|row| row.cost && row.repeats == 6));
 }
 
+/// Per repeat first, then over the repeats; by hand from the constants of docs/modelled-cycles.md.
+#[test]
+fn cycles_are_modelled_per_repeat_from_everything_or_not_at_all() {
+    let counted =
+        "\"walks\":30,\"speculative_walks\":10,\"assists_accessed\":4,\"assists_dirty\":2,\"cr3_flush\":2,\
+                   \"cr3_noflush\":4,\"invlpg\":10,\"invpcid\":2,\"ipis\":1";
+    let zero =
+        "\"walks\":0,\"speculative_walks\":0,\"assists_accessed\":0,\"assists_dirty\":0,\"cr3_flush\":0,\
+                \"cr3_noflush\":0,\"invlpg\":0,\"invpcid\":0,\"ipis\":0";
+    let repeats = |first: &str| {
+        let counters = [(10_000, first), (10_000, zero), (20_000, zero)];
+        let one = |(repeat, (instructions, rest)): (usize, &(u32, &str))| {
+            run("w", repeat as u32, 10, "aa", &format!("\"instructions\":{instructions},{rest}"), "null")
+        };
+        results(&counters.iter().enumerate().map(one).collect::<Vec<_>>()).expect("rows")
+    };
+    let whole = repeats(counted);
+    let spread = whole.rows[0].cycles_modelled_per_unit.expect("modelled");
+    assert_eq!((spread.min, spread.median, spread.max), (1_000.0, 1_908.1, 2_000.0));
+    assert_eq!(whole.environment.cycle_costs.get("INVLPG"), Some(&230.0));
+    // One counter that one repeat lacks, or a machine that counts nothing: no model, and no constants of one.
+    for lacking in [counted.replace("\"invlpg\":10", "\"invlpg\":null"), "\"walks\":null".to_string()] {
+        let results = repeats(&lacking);
+        assert_eq!(results.rows[0].cycles_modelled_per_unit, None, "{lacking}");
+        assert!(
+            results.rows[0].instructions_per_unit.is_some() && results.environment.cycle_costs.is_empty()
+        );
+    }
+    let shared = results(&[run("w", 0, 10, "aa", &format!("\"sent\":1,{counted}"), "null")]).expect("rows");
+    assert_eq!(shared.rows[0].cycles_modelled_per_unit, None, "no instructions, no model");
+}
+
 fn abis_results(counters: &[&str]) -> Results {
     let runs: Vec<String> = counters
         .iter()

@@ -70,6 +70,30 @@ fn walks_stand_beside_the_counts_where_a_machine_counts_them() {
     }
 }
 
+/// In cost rows, and only where there is a model; the page says what it is not.
+#[test]
+fn modelled_cycles_stand_in_the_cost_rows() {
+    let (without, with) = (sample::one_kernel(), sample::two_kernels());
+    for width in [60, 100, 160] {
+        assert!(!render(&without, &plain(width)).contains("(model)"), "at {width} columns");
+    }
+    let text = render(&with, &plain(160));
+    // 2,986.04 instructions, then 6,990 × 39.5 + 1,350 × 600 + 43 × 173.5 + 1,000 × 230 + 5 × 375 + 1,001 × 600 over 1,000.
+    assert!(text.contains("2,986 instructions (spread 0.00 %) 4,912 cycles (model)"), "{text}");
+    let [without, with] = [&without, &with].map(|results| report::html(results).expect("a report"));
+    assert!(!without.contains("cycles (model)</th>") && !without.contains("<dt>modelled cycles</dt>"));
+    for expected in [
+        "cycles (model)</th><th scope=\"col\">against baseline</th>",
+        "two kernels on the same work and are not a time.",
+        ">4,912</td><td>baseline</td>",
+        // 55 instructions more and nothing else.
+        ">4,967</td><td>+1.1 %</td>",
+        "<dt>modelled cycles</dt><dd>CR3 load that flushes 173.5, CR3 load that keeps 173.5, INVLPG 230,",
+    ] {
+        assert!(with.contains(expected), "{expected}");
+    }
+}
+
 /// Sites and reasons stand where an ABIS kernel counts them; what a debug kernel checked is said in a sentence.
 #[test]
 fn elisions_are_shown_where_a_kernel_counts_them() {

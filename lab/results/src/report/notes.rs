@@ -87,6 +87,9 @@ pub(super) fn environment(results: &Results, page: &mut String) {
     if let Some(tlb) = environment.qemu.as_ref().and_then(|qemu| qemu.tlb.as_ref()) {
         pair("TLBs", tlb_words(tlb));
     }
+    let costs: Vec<String> =
+        environment.cycle_costs.iter().map(|(name, cycles)| format!("{name} {cycles}")).collect();
+    pair("modelled cycles", costs.join(", "));
     pair("seed", environment.seed.map(|seed| seed.to_string()).unwrap_or_default());
     pair("workload sources", environment.workloads.clone().unwrap_or_default());
     let mut host: Vec<String> = Vec::new();

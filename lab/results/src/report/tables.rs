@@ -276,10 +276,25 @@ pub(super) fn cost(results: &Results, page: &mut String) {
         "<p class=\"note\">Instructions per unit of work at one vCPU, counted by the emulator without probes. Instructions hide \
          the price of CR3 loads, INVLPG and access-bit assists",
     );
-    page.push_str(if hidden.is_empty() { ".</p>\n" } else { ": their numbers stand beside.</p>\n" });
+    page.push_str(if hidden.is_empty() { "." } else { ": their numbers stand beside." });
+    let modelled = crate::schema::figure("cycles_modelled").filter(|figure| is_counted(&figure));
+    if modelled.is_some() {
+        page.push_str(
+            " Cycles (model) charge a published price for each, the same for every kernel (docs/modelled-cycles.md): they compare \
+             two kernels on the same work and are not a time.",
+        );
+    }
+    page.push_str("</p>\n");
     open_table(page, "Cost per unit of work");
     page.push_str("<thead><tr><th class=\"text\" scope=\"col\">workload</th><th class=\"text\" scope=\"col\">kernel</th><th class=\"text\" scope=\"col\">unit</th>");
     page.push_str("<th scope=\"col\">instructions</th><th scope=\"col\">range</th><th scope=\"col\">against baseline</th>");
+    if let Some(figure) = modelled {
+        page.push_str(&format!(
+            "<th scope=\"col\" title=\"{}\">{}</th><th scope=\"col\">against baseline</th>",
+            escape(figure.meaning),
+            escape(figure.title)
+        ));
+    }
     for figure in &hidden {
         page.push_str(&format!(
             "<th scope=\"col\" title=\"{}\">{}</th>",
@@ -290,11 +305,9 @@ pub(super) fn cost(results: &Results, page: &mut String) {
     page.push_str("<th scope=\"col\">repeats</th></tr></thead>\n<tbody>\n");
     let baseline = finding::kernels(&rows).into_iter().next().unwrap_or_default();
     for row in &rows {
-        let base = rows
-            .iter()
-            .find(|base| base.kernel_label() == baseline && finding::is_same_work(base, row))
-            .and_then(|base| base.instructions_per_unit);
-        let change = match (base, row.instructions_per_unit) {
+        let base =
+            rows.iter().find(|base| base.kernel_label() == baseline && finding::is_same_work(base, row));
+        let against = |get: fn(&Row) -> Option<Spread>| match (base.and_then(|base| get(base)), get(row)) {
             _ if row.kernel_label() == baseline => "baseline".to_string(),
             (Some(old), Some(new)) if old.median > 0.0 => {
                 crate::figure::prose_percent((new.median - old.median) / old.median * 100.0)
@@ -313,13 +326,16 @@ pub(super) fn cost(results: &Results, page: &mut String) {
             },
         );
         page.push_str(&format!(
-            "<tr><th class=\"text\" scope=\"row\">{}</th><td class=\"text\">{}</td><td class=\"text\">{}</td>{}<td>{}</td><td>{}</td>{}<td>{}</td></tr>\n",
+            "<tr><th class=\"text\" scope=\"row\">{}</th><td class=\"text\">{}</td><td class=\"text\">{}</td>{}<td>{}</td><td>{}</td>{}{}<td>{}</td></tr>\n",
             escape(&row.workload),
             escape(&row.kernel_label()),
             escape(&row.unit),
             cell(row.instructions_per_unit, false),
             escape(&range),
-            escape(&change),
+            escape(&against(|row| row.instructions_per_unit)),
+            modelled.map_or_else(String::new, |figure| {
+                format!("{}<td>{}</td>", cell((figure.get)(row), false), escape(&against(figure.get)))
+            }),
             hidden.iter().map(|figure| cell((figure.get)(row), false)).collect::<String>(),
             row.repeats
         ));

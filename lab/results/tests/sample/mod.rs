@@ -303,6 +303,7 @@ pub fn environment(kernels: &[&str]) -> Environment {
         pcid: Some(false),
         invpcid: Some(false),
         cpu_flags: Some("fpu lm".into()),
+        cycle_costs: Default::default(),
     }
 }
 
