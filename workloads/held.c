@@ -11,8 +11,8 @@
  *   switched   cleared, two rounds; while the kernel does not track, used by all
  *              and cleared; then it tracks again
  *   unstamped  some rounds; while it does not track, used by all and cleared
- *   racing     some threads flush all the time, bits are cleared and pages
- *              changed in between, at random moments
+ *   racing     some threads flush everything while bits are cleared and pages
+ *              changed, at random moments
  *
  * Each thread reads the pages until they are changed, so that it holds them with
  * or without their access bits. In all but the last no round runs between the
@@ -57,7 +57,7 @@
 #define ROUND_EVERY "/sys/kernel/mm/abis/round_every"
 
 enum backing { ANON, SHARED_FILE, PRIVATE_FILE };
-enum order { REST, TOUCH, RACE, LEAVE };
+enum order { REST, TOUCH, LEAVE };
 
 struct change {
 	const char *name, *site;
@@ -87,7 +87,7 @@ static struct {
 	struct page_idle idle;
 	struct toucher touchers[THREADS_MAX];
 	_Atomic enum order order;
-	_Atomic unsigned int turn, region;
+	_Atomic unsigned int turn, region, races;
 	unsigned int flushers;
 	int file, memory;		/* the file on disk, /proc/self/mem */
 	unsigned int node_count, nodes[NODES_MAX];
@@ -123,36 +123,40 @@ static bool touch_region(unsigned int region)
 	return true;
 }
 
-/* A round that runs beside those of others: advice needs no lock against them. */
-static void flush_all(unsigned int flusher)
-{
-	volatile char *at = region_at(&held.flushed, flusher);
-
-	for (uint64_t page = 0; page < FLUSHER_PAGES; page++)
-		(void)at[page * PAGE_BYTES];
-	(void)madvise((void *)at, FLUSHER_BYTES, MADV_COLD);
-}
-
 static void pause_for(uint64_t times)
 {
 	for (uint64_t i = 0; i < times; i++)
 		cpu_pause();
 }
 
+/* A round or two beside those of others: advice needs no lock against them. */
+static void flush_all(unsigned int flusher, uint64_t random)
+{
+	volatile char *at = region_at(&held.flushed, flusher);
+
+	pause_for(random % 4);
+	for (unsigned int i = 0; i < (random & 0x300 ? 1U : 2U); i++) {
+		(void)madvise((void *)at, FLUSHER_BYTES, MADV_COLD);
+		/* The next one needs accessed bits, or it would flush nothing. */
+		for (uint64_t page = 0; page < FLUSHER_PAGES; page++)
+			(void)at[page * PAGE_BYTES];
+	}
+}
+
 static void touch_always(unsigned int index)
 {
 	struct toucher *self = &held.touchers[index];
-	unsigned int gone = 0;
+	unsigned int gone = 0, raced = 0;
 
 	for (;;) {
-		const unsigned int turn = held.turn;
+		const unsigned int turn = held.turn, races = held.races;
 		const enum order order = held.order;
 
 		if (order == LEAVE)
 			return;
-		if (order == RACE && index <= held.flushers) {
-			flush_all(index - 1);
-			pause_for(random_next(&self->random) % 24);
+		if (index <= held.flushers && raced != races) {
+			flush_all(index - 1, random_next(&self->random));
+			raced = races;
 		} else if (order != REST && gone != turn) {
 			/* A page that is gone faults each time: no more of that until the next turn. */
 			if (!touch_region(held.region))
@@ -175,11 +179,11 @@ static void wait_for_passes(const struct run *run)
 }
 
 /* From here on every thread holds the region's pages. */
-static void all_touch(const struct run *run, unsigned int region, enum order order)
+static void all_touch(const struct run *run, unsigned int region)
 {
 	held.region = region;
 	held.turn++;
-	held.order = order;
+	held.order = TOUCH;
 	wait_for_passes(run);
 }
 
@@ -300,7 +304,7 @@ static int set_mode(struct run *run, const char *mode)
 
 static int touch_and_clear(struct run *run, unsigned int region)
 {
-	all_touch(run, region, TOUCH);
+	all_touch(run, region);
 	return clear_bits(run, region);
 }
 
@@ -338,7 +342,7 @@ static int bring_used(struct run *run, unsigned int region)
 {
 	const int error = bring_idle(run, region);
 
-	all_touch(run, region, TOUCH);
+	all_touch(run, region);
 	return error;
 }
 
@@ -353,7 +357,7 @@ static int bring_synced(struct run *run, unsigned int region)
 {
 	if (msync(region_at(&held.area, region), REGION_BYTES, MS_SYNC))
 		return refused(run, "msync");
-	all_touch(run, region, TOUCH);
+	all_touch(run, region);
 	return 0;
 }
 
@@ -465,26 +469,27 @@ static int race(struct run *run, unsigned int region, unsigned int number)
 	char *at = region_at(&held.area, region);
 	int error;
 
-	all_touch(run, region, RACE);
+	all_touch(run, region);
 	page_idle_forget(&held.idle);
 	error = page_idle_note(&held.idle, at, REGION_PAGES);
-	pause_for(draw(16));
+	held.races++;
+	pause_for(draw(8));
 	if (!error)
 		error = page_idle_set(&held.idle);
 	if (error)
 		return workload_fail(run, "pages cannot be marked idle: %s", strerror(-error));
-	pause_for(draw(4) ? 0 : draw(16));
-	switch (number % 3) {
+	/* The first three wait until no round is under way, the last one meets some. */
+	switch (number % 4) {
 	case 0:
-		return protect(run, region) || mprotect(at, REGION_BYTES, PROT_READ | PROT_WRITE) ? -EIO : 0;
 	case 1:
-		if (madvise(at, REGION_BYTES, MADV_DONTNEED))
-			return refused(run, "MADV_DONTNEED");
-		break;
-	default:
+		return protect(run, region) || mprotect(at, REGION_BYTES, PROT_READ | PROT_WRITE) ? -EIO : 0;
+	case 2:
 		error = unmap(run, region);
 		return error ? error : map_region(run, ANON, true, region);
 	}
+	pause_for(draw(8));
+	if (madvise(at, REGION_BYTES, MADV_DONTNEED))
+		return refused(run, "MADV_DONTNEED");
 	for (uint64_t page = 0; page < REGION_PAGES; page++)
 		*page_at(region, page) = page;
 	return 0;

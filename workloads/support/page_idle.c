@@ -122,10 +122,14 @@ int page_idle_set(struct page_idle *idle)
 	(void)madvise(idle->nothing, PAGE_BYTES, MADV_COLD);
 	sort(idle);
 	for (uint64_t at = 0; at < idle->count;) {
-		const size_t bytes = next_words(idle, &at, words, &first) * sizeof(*words);
+		const ssize_t bytes = (ssize_t)(next_words(idle, &at, words, &first) * sizeof(*words));
+		const ssize_t put = pwrite(idle->bitmap, words, (size_t)bytes, (off_t)(first * sizeof(*words)));
 
-		if (pwrite(idle->bitmap, words, bytes, (off_t)(first * sizeof(*words))) != (ssize_t)bytes)
-			return errno ? -errno : -EIO;
+		if (put < 0)
+			return -errno;
+		/* Where memory ends within a word, the kernel heeds it and does not count it. */
+		if (put < bytes - (ssize_t)sizeof(*words))
+			return -EIO;
 	}
 	return 0;
 }

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Is every flush that the kernel leaves out one that nobody needed?
+//!
+//! CEASEFIRE_ORACLE_IMAGE=FILE: a bzImage with CONFIG_ABIS_DEBUG in place of the kernel `abis-debug`.
+//! CEASEFIRE_STRESS_PAGES=N: the budget of the long tests, instead of ten million pages.
+
+mod common;
+use common::{ceasefire, results, root, row, run, succeed, Said, Scratch};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::Instant;
+
+/// Each break of the debug kernel, and the scenario of `held` that it must fail in.
+const TRAPS: [(&str, &str); 11] = [
+    ("gap-none", "fresh"),
+    ("in-flight-ignored", "racing"),
+    ("naive-credit", "racing"),
+    ("early-credit", "racing"),
+    ("partial-round", "ranged"),
+    ("never-is-zero", "unstamped"),
+    ("epoch-ignored", "switched"),
+    ("accessed-ignored", "used"),
+    ("clear-unstamped", "again"),
+    ("uncached-unflushed", "fresh"),
+    ("software-bit", "synced"),
+];
+
+/// Caught or not, all of them take no longer on an idle machine.
+const MUTANTS_SECONDS: u64 = 180;
+
+/// A page that was written back and not used since has no other user of `ptep_clear_flush()` than an unmap without a batch.
+const UNREACHED: [(&str, &str); 1] = [("clear_flush", "uncached")];
+
+/// Warnings are shown, and a timer that a busy host delays is not taken for a broken one.
+const WORDS: &str = "loglevel=5 no_timer_check";
+
+/// The kernel, as `lab run` and `lab shell` take it, eliding, with more words on its command line.
+fn kernel(more: &str) -> Vec<String> {
+    let words: Vec<String> = match std::env::var("CEASEFIRE_ORACLE_IMAGE") {
+        Ok(image) => {
+            vec!["--kernel-image".into(), image, "--kernel-args".into(), format!("abis=idle {WORDS} {more}")]
+        }
+        Err(_) => vec![
+            "--kernel".into(),
+            "abis-debug".into(),
+            "--mode".into(),
+            "idle".into(),
+            "--kernel-args".into(),
+            format!("{WORDS} {more}"),
+        ],
+    };
+    words
+}
+
+fn lab(out: &Scratch, args: &[&str], more: &str) -> Said {
+    let dir = out.0.to_string_lossy().into_owned();
+    let kernel = kernel(more);
+    let mut all = vec!["lab", "run", "--repeats", "1", "--out", &dir];
+    all.extend(args);
+    all.extend(kernel.iter().map(String::as_str));
+    run(&mut ceasefire(&all))
+}
+
+fn shell(command: &str, args: &[&str]) -> String {
+    let kernel = kernel("");
+    let mut all = vec!["lab", "shell", "--command", command];
+    all.extend(args);
+    all.extend(kernel.iter().map(String::as_str));
+    succeed(&mut ceasefire(&all)).stdout
+}
+
+/// A run without a violation; its rows, and what it counted.
+fn clean(args: &[&str]) -> Value {
+    let out = Scratch::new("oracle");
+    let said = lab(&out, args, "");
+    assert_eq!(said.code, 0, "{args:?}\n{}\n{}\n{}", said.stdout, said.stderr, consoles(&out));
+    let results = results(&out.0);
+    for row in results["rows"].as_array().expect("rows") {
+        assert_eq!(row["violations"].as_u64(), Some(0), "{row}");
+    }
+    results
+}
+
+/// What the guests' kernels said.
+fn consoles(out: &Scratch) -> String {
+    let Ok(files) = fs::read_dir(out.0.join("logs")) else { return String::new() };
+    let paths = files.filter_map(|file| Some(file.ok()?.path()));
+    let of_console = paths.filter(|path| path.extension().is_some_and(|end| end == "console"));
+    of_console.map(|path| String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()).collect()
+}
+
+/// The kernel's own sentence about an elision that was wrong.
+fn violation(console: &str) -> Option<&str> {
+    console.lines().find(|line| line.contains(" elided (") && line.contains("holds it: pte "))
+}
+
+/// Rows carry figures per unit.
+fn counted(row: &Value, name: &str) -> u64 {
+    let units = row["units"].as_f64().expect("units");
+    row["abis"][name]["max"].as_f64().map_or(0, |per_unit| (per_unit * units).round() as u64)
+}
+
+/// Site and reason, as docs/coverage.md has them.
+fn sites_and_reasons() -> Vec<(String, String)> {
+    let text = fs::read_to_string(root().join("docs/coverage.md")).expect("docs/coverage.md");
+    let table = text.split("## Sites that ask").nth(1).and_then(|rest| rest.split("\n## ").next());
+    let mut found = Vec::new();
+    for line in table.expect("the sites").lines().filter(|line| line.starts_with("| `")) {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+        let [sites, _, reasons] = cells[..] else { panic!("three columns: {line}") };
+        for site in sites.split(", ") {
+            found.extend(
+                reasons.split(", ").map(|reason| (site.trim_matches('`').to_string(), reason.to_string())),
+            );
+        }
+    }
+    found
+}
+
+/// Every pair that the documentation names has been checked so often, and each site's sample had holders.
+fn every_pair_is_checked(row: &Value, least: u64) {
+    let pairs = sites_and_reasons();
+    assert!(pairs.len() >= 12, "{pairs:?}");
+    for (site, reason) in &pairs {
+        let checked = counted(row, &format!("{site}_checked_{reason}"));
+        let (sampled, held) =
+            (counted(row, &format!("{site}_sampled")), counted(row, &format!("{site}_sampled_held")));
+        println!("{site:11} {reason:8} {checked:8} checked; {held} of {sampled} sampled were held");
+        if UNREACHED.contains(&(site.as_str(), reason.as_str())) {
+            continue;
+        }
+        assert!(checked >= least, "{site} {reason}: {checked} checked, {least} wanted: {row}");
+        assert!(held > 0, "{site}: of {sampled} flushes not left out nobody held an entry: {row}");
+    }
+}
+
+#[test]
+fn pages_that_all_hold_are_always_flushed() {
+    let results = clean(&["held", "--cpus", "8", "--nodes", "2", "--tlb", "hardware"]);
+    let row = row(&results, "held", 8);
+    for (_, scenario) in TRAPS {
+        let key = format!("{scenario}_regions");
+        assert!(row["extra"][&key].as_f64().is_some_and(|regions| regions > 0.0), "{key}: {row}");
+    }
+}
+
+#[test]
+fn every_site_and_reason_is_checked() {
+    let results = clean(&["elisions", "--units", "1024", "--cpus", "8", "--nodes", "2", "--tlb", "hardware"]);
+    every_pair_is_checked(row(&results, "elisions", 8), 1000);
+}
+
+fn nobody_reads_stale(cpus: &str, threads: u64, thread_mode: &str, stale_pages: &str, changes: &str) {
+    let shape = ["--cpus", cpus, "--nodes", "2", "--tlb", "hardware", "--thread-mode", thread_mode];
+    for (workload, units) in [("stale", stale_pages), ("stress-mix", changes)] {
+        let begun = Instant::now();
+        let mut args = vec![workload, "--units", units];
+        args.extend(shape);
+        let results = clean(&args);
+        let row = row(&results, workload, threads);
+        let checked = row["checked"].as_u64().expect("a debug kernel");
+        println!(
+            "{workload} {cpus} vCPUs {thread_mode}: {} units, {checked} elisions checked, {} s",
+            row["units"],
+            begun.elapsed().as_secs()
+        );
+        assert!(checked > 0, "{row}");
+        if workload == "stale" {
+            assert_eq!(row["extra"]["stale_reads"].as_f64(), Some(0.0), "{row}");
+        }
+    }
+}
+
+#[test]
+fn nobody_reads_stale_round_robin() {
+    nobody_reads_stale("8", 8, "single", "20000", "200");
+}
+
+#[test]
+fn nobody_reads_stale_on_two_host_threads() {
+    nobody_reads_stale("2", 2, "multi", "20000", "200");
+}
+
+/// The kernel's own list, which this file and docs/why-it-is-safe.md must have whole.
+fn mutants_known() -> Vec<String> {
+    let list = shell("cat /sys/kernel/debug/abis/mutant", &["--cpus", "2", "--tlb", "hardware"]);
+    let names = list.split_whitespace().map(|name| name.trim_matches(['[', ']']).to_string());
+    names.filter(|name| name != "none").collect()
+}
+
+/// Rows "| `name` | … | `scenario` | … |" of section 8.
+fn mutants_documented() -> BTreeMap<String, String> {
+    let text = fs::read_to_string(root().join("docs/why-it-is-safe.md")).expect("docs/why-it-is-safe.md");
+    let section = text.split("\n## 8. ").nth(1).and_then(|rest| rest.split("\n## ").next());
+    let rows = section.expect("section 8").lines().filter(|line| line.starts_with("| `"));
+    rows.map(|line| {
+        let cells: Vec<&str> =
+            line.trim_matches('|').split('|').map(|cell| cell.trim().trim_matches('`')).collect();
+        assert_eq!(cells.len(), 4, "{line}");
+        (cells[0].to_string(), cells[2].to_string())
+    })
+    .collect()
+}
+
+#[test]
+fn each_break_is_caught() {
+    let known = mutants_known();
+    let traps: BTreeMap<String, String> =
+        TRAPS.iter().map(|(mutant, scenario)| (mutant.to_string(), scenario.to_string())).collect();
+    assert_eq!(traps.keys().cloned().collect::<Vec<_>>(), sorted(&known), "the kernel has other breaks");
+    assert_eq!(mutants_documented(), traps, "docs/why-it-is-safe.md, section 8");
+
+    let mut survivors = Vec::new();
+    let begun = Instant::now();
+    for (mutant, scenario) in TRAPS {
+        let out = Scratch::new("oracle-mutant");
+        let setting = format!("scenario={scenario}");
+        let this = Instant::now();
+        let said = lab(
+            &out,
+            &["held", "--set", &setting, "--units", "96", "--cpus", "8", "--nodes", "2", "--tlb", "hardware"],
+            &format!("abis_mutant={mutant}"),
+        );
+        let console = consoles(&out);
+        assert!(console.contains(&format!("broken on purpose: {mutant}")), "{mutant}: {console}");
+        match violation(&console) {
+            Some(line) if said.code == 1 => {
+                println!("{mutant:18} {scenario:9} {:3} s  {line}", this.elapsed().as_secs())
+            }
+            _ => {
+                println!("{mutant:18} {scenario:9} SURVIVED, exit code {}", said.code);
+                survivors.push(mutant);
+            }
+        }
+    }
+    let spent = begun.elapsed().as_secs();
+    println!("{} breaks in {spent} s", TRAPS.len());
+    assert!(survivors.is_empty(), "not caught: {survivors:?}");
+    // On a machine that does other things, too, time says nothing.
+    let load = fs::read_to_string("/proc/loadavg").ok().and_then(|text| text.split(' ').next()?.parse().ok());
+    let is_idle = load.unwrap_or(f64::MAX) < 2.0;
+    assert!(!is_idle || spent <= MUTANTS_SECONDS, "{spent} s, {MUTANTS_SECONDS} allowed");
+}
+
+fn sorted(names: &[String]) -> Vec<String> {
+    let mut names = names.to_vec();
+    names.sort();
+    names
+}
+
+/// No oracle, no check, and the kernel says so.
+#[test]
+fn a_machine_without_the_oracle_checks_nothing() {
+    let out = Scratch::new("oracle-stock");
+    let args = ["elisions", "--units", "1024", "--set", "only=zap_idle", "--cpus", "2", "--tlb", "stock"];
+    let said = lab(&out, &args, "");
+    assert_eq!(said.code, 0, "{}\n{}", said.stdout, said.stderr);
+    let results = results(&out.0);
+    let row = row(&results, "elisions", 2);
+    assert!(counted(row, "zap_idle") >= 1024, "{row}");
+    assert_eq!((row["checked"].as_u64(), row["violations"].as_u64()), (Some(0), Some(0)), "{row}");
+    assert!(consoles(&out).contains("no TLB oracle here: nothing is checked"), "{}", consoles(&out));
+}
+
+fn budget() -> u64 {
+    let wanted = std::env::var("CEASEFIRE_STRESS_PAGES").ok();
+    wanted.map_or(10_000_000, |text| text.parse().expect("CEASEFIRE_STRESS_PAGES is a number"))
+}
+
+#[test]
+#[ignore = "long: make test-stress"]
+fn stress_every_site_and_reason() {
+    let (mut checked, mut seed) = (0, 1u64);
+    // Ten thousand of each pair in each run, until there are as many in all.
+    let wanted = budget() / 10;
+    while checked < wanted {
+        let seed_text = seed.to_string();
+        let results = clean(&[
+            "elisions", "--units", "10240", "--cpus", "8", "--nodes", "2", "--tlb", "hardware", "--seed",
+            &seed_text,
+        ]);
+        let row = row(&results, "elisions", 8);
+        every_pair_is_checked(row, 10_000);
+        checked += row["checked"].as_u64().expect("a debug kernel");
+        println!("{checked} of {wanted} elisions checked");
+        seed += 1;
+    }
+}
+
+#[test]
+#[ignore = "long: make test-stress"]
+fn stress_stale_reads_on_two_host_threads() {
+    let pages = budget().to_string();
+    nobody_reads_stale("2", 2, "multi", &pages, "20000");
+}
+
+#[test]
+#[ignore = "long: make test-stress"]
+fn stress_stale_reads_round_robin() {
+    let pages = budget().to_string();
+    nobody_reads_stale("16", 16, "single", &pages, "20000");
+}
