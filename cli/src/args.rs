@@ -65,7 +65,7 @@ pub enum Verb {
     Selftests(Selftests),
     /// Build kernels and emulator into the cache, and say where they are
     Build {
-        /// Kernels to build; all of them where none is named
+        /// Kernels to build; where none is named, all but those that only some tests need (selftests-…)
         kernels: Vec<String>,
     },
     /// Install the Debian packages that a part is built with

@@ -17,4 +17,5 @@ fn everything_builds_and_is_found_again() {
     for built in ["QEMU ", "kernel vanilla: ", "kernel abis: ", "kernel abis-debug: "] {
         assert!(second.stdout.contains(built), "{built}: {}", second.stdout);
     }
+    assert!(!second.stdout.contains("selftests-"), "only by name: {}", second.stdout);
 }

@@ -57,11 +57,13 @@ fn build(ctx: &Context, names: &[String]) -> Result<()> {
     for name in names {
         measure::known_kernel(&all, name)?;
     }
+    let every = || specs.iter().filter(|spec| !spec.only_by_name).map(|spec| spec.name.clone()).collect();
+    let wanted: Vec<String> = if names.is_empty() { every() } else { names.to_vec() };
     // A dry run prints commands and comments alone.
     let mark = if ctx.dry_run { "# " } else { "" };
     let machine = machine::build(ctx)?;
     print_line(&format!("{mark}QEMU {}: {}", machine.version, machine.qemu.display()));
-    for name in if names.is_empty() { &all } else { names } {
+    for name in &wanted {
         let image = kernel::build(ctx, name)?;
         print_line(&format!("{mark}kernel {}: {}", image.name, image.bzimage.display()));
     }

@@ -71,6 +71,9 @@ pub struct KernelSpec {
     /// What its switch can be set to, what it boots with first; empty for a kernel without one.
     #[serde(default)]
     pub modes: Vec<String>,
+    /// Left out where all kernels are built.
+    #[serde(default)]
+    pub only_by_name: bool,
 }
 
 #[derive(Debug, Clone)]

@@ -230,20 +230,20 @@ fn one_boot(
         is_useless,
     };
     let log = boot::boot(&start, on_progress)?;
-    check_mode(task.variant, &log)
+    let Variant { kernel, mode, .. } = task.variant;
+    check_mode(&kernel.name, mode.as_deref(), &log)
         .map_err(|error| error.remedy(format!("rerun: {}", rerun(task, options))))?;
     Ok(log)
 }
 
 /// A row of a mode that the guest never took would be a lie.
-fn check_mode(variant: &Variant, log: &GuestLog) -> Result<()> {
-    let said = log.boot.as_ref().and_then(|boot| boot.mode.as_ref());
-    match &variant.mode {
+pub fn check_mode(kernel: &str, mode: Option<&str>, log: &GuestLog) -> Result<()> {
+    let said = log.boot.as_ref().and_then(|boot| boot.mode.as_deref());
+    match mode {
         Some(wanted) if said != Some(wanted) => Err(Error::failed(format!(
-            "kernel {} was booted with {}={wanted} and says its mode is {}",
-            variant.kernel.name,
+            "kernel {kernel} was booted with {}={wanted} and says its mode is {}",
             qemu::MODE_PARAMETER,
-            said.map_or("unknown", String::as_str)
+            said.unwrap_or("unknown")
         ))),
         _ => Ok(()),
     }
@@ -488,10 +488,10 @@ mod tests {
             (None, "null", true),
             (None, "\"off\"", true),
         ] {
-            let result = check_mode(&variant("abis", wanted, ""), &log(said));
+            let result = check_mode("abis", wanted, &log(said));
             assert_eq!(result.is_ok(), fits, "{wanted:?} {said}");
         }
-        let error = check_mode(&variant("abis", Some("idle"), ""), &log("\"off\"")).expect_err("another");
+        let error = check_mode("abis", Some("idle"), &log("\"off\"")).expect_err("another");
         assert_eq!(error.message, "kernel abis was booted with abis=idle and says its mode is off");
     }
 

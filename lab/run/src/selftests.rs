@@ -2,6 +2,7 @@
 //! Runs Linux's own tests of memory management in a guest, one after another, and compares with the list.
 
 use crate::boot::{self, Start};
+use crate::execute::check_mode;
 use crate::image::Images;
 use crate::plan::Boot;
 use crate::qemu::{self, Accel, Console, Cpu, Hardware};
@@ -137,6 +138,11 @@ pub fn measure(
         if let Some(fail) = guest.fails.first() {
             return Err(Error::failed(format!("the guest could not prepare a test: {}", fail.reason))
                 .remedy(format!("log: {}", boot::records_path(&log).display())));
+        }
+        // A guest that died before it said anything has its own error.
+        if guest.boot.is_some() {
+            check_mode(&options.kernel.name, options.mode, &guest)
+                .map_err(|error| error.remedy(format!("rerun: {rerun}")))?;
         }
         release = guest.boot.as_ref().map(|boot| boot.release.clone()).or(release);
         let before = rows.len();
