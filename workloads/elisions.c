@@ -237,9 +237,9 @@ static int measure(struct run *run)
 		snprintf(key, sizeof(key), "%s_%s", pair->site, pair->reason);
 		if ((*only && strcmp(only, key) != 0) || (pair->change == migrate && elisions.node_count < 2))
 			continue;
-		/* Where elisions are counted they are what is wanted; three times the pages must do. */
+		/* Where elisions are counted they are what is wanted; a processor that speculates spoils some. */
 		while (!error && (is_counted ? elisions_at(pair->site, pair->reason) - before : done) < run->units &&
-		       done < 3 * run->units + STEP_PAGES) {
+		       done < 16 * run->units + STEP_PAGES) {
 			error = step(run, pair);
 			done += STEP_PAGES;
 		}
