@@ -16,7 +16,7 @@ const TRAPS: [(&str, &str); 11] = [
     ("gap-none", "fresh"),
     ("in-flight-ignored", "racing"),
     ("naive-credit", "racing"),
-    ("early-credit", "racing"),
+    ("early-credit", "fresh"),
     ("partial-round", "ranged"),
     ("never-is-zero", "unstamped"),
     ("epoch-ignored", "switched"),
