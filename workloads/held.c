@@ -665,8 +665,8 @@ WORKLOAD(held_pages) = {
 	.name = "held",
 	.group = "stress",
 	.unit = "region changed",
-	.about = "Changes pages that every thread holds, in a state (--set scenario=fresh|ranged|again|used|synced|switched|"
-		 "unstamped|racing|all) in which one mistake would leave the flush out.",
+	.about = "Changes pages that every thread holds, in a state (--set scenario= fresh, ranged, again, used, synced, "
+		 "switched, unstamped, racing or all) in which one mistake would leave the flush out.",
 	.needs = "ext2,nodes",
 	.units = 12,
 	.threads_min = 2,
