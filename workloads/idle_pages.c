@@ -274,9 +274,9 @@ WORKLOAD(idle_pages) = {
 	.name = "idle-pages",
 	.group = "idle",
 	.unit = "region changed",
-	.about = "Changes regions of --set pages=N pages (32) by --set op=munmap|mprotect|remap|reclaim|migrate, that all threads "
-		 "used before their access bits were cleared (clear=page-idle|cold|classic|mglru|damon|none) and rounds=K "
-		 "full flushes.",
+	.about = "Changes regions of --set pages=N pages (32) by --set op= munmap, mprotect, remap, reclaim or migrate, that all "
+		 "threads used before their access bits were cleared (clear= page-idle, cold, classic, mglru, damon or none) "
+		 "and rounds=K full flushes.",
 	.needs = "ext2,zram,cgroup",
 	.units = 64,
 	.threads_min = 1,
