@@ -231,11 +231,14 @@ static int setup(struct run *run)
 	error = access_bits_clear(run, &cleared);
 	if (error)
 		return error;
-	if (run->workload->shared)
-		team_run(run, use_all);
 	error = spinners_start(run);
 	if (!error)
 		error = rounds_run(run, rounds);
+	if (!error && run->workload->shared) {
+		spinners_stop(run);
+		team_run(run, use_all);
+		error = spinners_start(run);
+	}
 	if (error)
 		return error;
 	if (cleared >= 0)
@@ -289,7 +292,7 @@ WORKLOAD(idle_shared) = {
 	.name = "idle-shared",
 	.group = "idle",
 	.unit = "region changed",
-	.about = "As idle-pages, but every thread uses every page again between the clearing and the rounds: no design may show a "
+	.about = "As idle-pages, but every thread uses every page again between the rounds and the change: no design may show a "
 		 "gain here.",
 	.needs = "ext2,zram,cgroup",
 	.units = 64,

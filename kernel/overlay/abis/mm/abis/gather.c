@@ -4,6 +4,7 @@
 #include <linux/mm.h>
 
 #include <asm/tlb.h>
+#include <linux/abis_gather.h>
 
 #include "abis.h"
 
