@@ -100,13 +100,6 @@ static inline bool abis_elide_request(struct mm_struct *mm, unsigned long addr,
 	return elided;
 }
 
-/* A flush request that was built up from several PTEs ended. */
-static inline void abis_count_request(enum abis_site site, bool elided)
-{
-	if (abis_eliding())
-		__abis_count_request(site, elided);
-}
-
 /* A flush is due for want of a round: make it one? */
 static inline bool abis_force_round(struct mm_struct *mm, bool blocked)
 {
@@ -122,13 +115,6 @@ static inline pte_t abis_mkuncached(struct mm_struct *mm, pte_t *ptep, pte_t pte
 	return pte;
 }
 
-static inline bool abis_elide(struct mm_struct *mm, unsigned long addr,
-			      pte_t *ptep, pte_t pte, unsigned int nr,
-			      enum abis_site site, bool *blocked)
-{
-	return false;
-}
-
 static inline bool abis_elide_request(struct mm_struct *mm, unsigned long addr,
 				      pte_t *ptep, pte_t pte,
 				      enum abis_site site, bool *blocked)
@@ -136,7 +122,6 @@ static inline bool abis_elide_request(struct mm_struct *mm, unsigned long addr,
 	return false;
 }
 
-static inline void abis_count_request(enum abis_site site, bool elided) { }
 static inline bool abis_force_round(struct mm_struct *mm, bool blocked)
 {
 	return false;

@@ -18,16 +18,11 @@ void __tlb_abis_flush(struct mmu_gather *tlb);
 /*
  * Need the @nr PTEs from @ptep on be flushed? For @pte and what must hold see
  * abis_elide(). If nobody holds them they leave no mark in the flags that ask
- * for a flush; what remains is that the gather is not empty.
+ * for a flush; what remains is that the gather is not empty. A macro, since an
+ * inline function makes gcc 12 spill registers in mprotect's loop.
  */
-static __always_inline bool tlb_abis_elide(struct mmu_gather *tlb, pte_t *ptep,
-					   pte_t pte, unsigned int nr,
-					   unsigned long address,
-					   enum abis_site site)
-{
-	return abis_eliding() &&
-	       __tlb_abis_elide(tlb, ptep, pte, nr, address, site);
-}
+#define tlb_abis_elide(tlb, ptep, pte, nr, address, site)	\
+	(abis_eliding() && __tlb_abis_elide(tlb, ptep, pte, nr, address, site))
 
 /* Nothing in the gather asks for a flush. */
 static __always_inline void tlb_abis_elided(struct mmu_gather *tlb)

@@ -119,6 +119,15 @@ static bool was_accessed(pte_t pte)
 	return pte_flags(pte) & _PAGE_ACCESSED;
 }
 
+/* Out of line, so that most callers of the function below save no registers. */
+static noinline void stamp_taken(struct mm_struct *mm, pte_t *ptep, pte_t pte)
+{
+	if (mm == &init_mm || !was_accessed(pte))
+		return;
+	/* In a table of an earlier epoch nothing counts, so this does no harm. */
+	ptdesc_of(ptep)->pt_spte[slot_of(ptep)] = spte_shared(version_to_stamp(mm));
+}
+
 /*
  * A PTE with a set accessed bit was taken away. Whoever holds it filled it
  * before now: that is what the stamp says. Without a table there is nothing to
@@ -126,12 +135,8 @@ static bool was_accessed(pte_t pte)
  */
 void __abis_pte_taken(struct mm_struct *mm, pte_t *ptep, pte_t pte)
 {
-	struct ptdesc *ptdesc = ptdesc_of(ptep);
-
-	if (likely(!ptdesc->pt_spte) || mm == &init_mm || !was_accessed(pte))
-		return;
-	/* In a table of an earlier epoch nothing counts, so this does no harm. */
-	ptdesc->pt_spte[slot_of(ptep)] = spte_shared(version_to_stamp(mm));
+	if (ptdesc_of(ptep)->pt_spte)
+		stamp_taken(mm, ptep, pte);
 }
 EXPORT_SYMBOL_GPL(__abis_pte_taken);
 
@@ -142,8 +147,7 @@ EXPORT_SYMBOL_GPL(__abis_pte_taken);
  *
  * Return: whether the accessed bit or the software accessed bit was set.
  */
-int __abis_test_and_clear_young(struct mm_struct *mm, unsigned long addr,
-				pte_t *ptep)
+int __abis_test_and_clear_young(struct mm_struct *mm, pte_t *ptep)
 {
 	pte_t pte = ptep_get(ptep);
 	bool accessed = false;
@@ -277,7 +281,7 @@ void abis_flush_round(struct mm_struct *mm)
  * that ends with a higher version than it began with was begun after every stamp
  * of that lower version, and no flush can be begun unseen by a stamp.
  */
-u64 __abis_round_begin(struct mm_struct *mm, bool is_full)
+u64 abis_round_begin(struct mm_struct *mm, bool is_full)
 {
 	if (!is_full && !abis_mutant(ABIS_MUTANT_PARTIAL_ROUND))
 		return ABIS_NO_ROUND;
@@ -290,8 +294,10 @@ u64 __abis_round_begin(struct mm_struct *mm, bool is_full)
 }
 
 /* The version first: a stamp that sees nothing in flight must see the credit. */
-void __abis_round_end(struct mm_struct *mm, u64 begun)
+void abis_round_end(struct mm_struct *mm, u64 begun)
 {
+	if (begun == ABIS_NO_ROUND)
+		return;
 	credit(mm, begun);
 	/* Pairs with the acquire in version_to_stamp(). */
 	smp_mb__before_atomic();
@@ -308,7 +314,7 @@ void __abis_batch_add(struct arch_tlbflush_unmap_batch *batch, struct mm_struct 
 	if (!batch->round_mm) {
 		mmgrab(mm);
 		batch->round_mm = mm;
-		batch->round = __abis_round_begin(mm, true);
+		batch->round = abis_round_begin(mm, true);
 	} else if (batch->round_mm == mm) {
 		batch->round = version_of(mm);
 	}
@@ -316,7 +322,7 @@ void __abis_batch_add(struct arch_tlbflush_unmap_batch *batch, struct mm_struct 
 
 void __abis_batch_done(struct arch_tlbflush_unmap_batch *batch)
 {
-	__abis_round_end(batch->round_mm, batch->round);
+	abis_round_end(batch->round_mm, batch->round);
 	mmdrop(batch->round_mm);
 	batch->round_mm = NULL;
 }

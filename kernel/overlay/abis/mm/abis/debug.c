@@ -6,7 +6,9 @@
  * is asked, too: a site that never finds a holder is asked in the wrong way.
  *
  * A CPU may hold the entry if it must flush fully before it uses the address
- * space again: its context lags behind tlb_gen, and it is not running in it.
+ * space again: its context lags behind tlb_gen, and it is not running in it. A
+ * CPU that is about to load CR3 in the kernel looks as if it did not have to:
+ * wait for it. One that runs user code with the entry at hand does not.
  */
 
 #define pr_fmt(fmt) "abis: " fmt
@@ -32,9 +34,10 @@
 #define ORACLE_OP_QUERY		1
 #define ORACLE_FLAG_TLB		1
 
-#define HOLDERS_MAX		64
-#define SAMPLE_EVERY		16
-/* A CPU that is just about to load CR3 looks as if it did not have to: wait for it. */
+#define ORACLE_HOLDER_USER	BIT(0)	/* it runs user code in the entry's context */
+
+#define HOLDERS_MAX		256
+#define SAMPLE_EVERY		4
 #define RETRIES			10000
 
 /* To be aligned to its size, as the machine asks. */
@@ -59,7 +62,7 @@ struct oracle_holder {
 	u8 kind;
 	u8 size;
 	u32 rights;
-	u32 reserved;
+	u32 state;
 	u64 linear;
 	u64 physical;
 	u64 root;
@@ -78,7 +81,7 @@ struct abis_checks {
 	u64 checked[ABIS_SITES][ABIS_REASONS];
 	u64 sampled[ABIS_SITES];
 	u64 sampled_held[ABIS_SITES];
-	u64 unelided;
+	u64 unelided[ABIS_SITES];
 };
 
 static struct oracle *oracles;		/* one for each CPU */
@@ -121,6 +124,8 @@ static unsigned int ask(struct oracle *oracle, struct mm_struct *mm, unsigned lo
 	barrier();
 	WARN_ONCE(oracle->request.status, "the oracle refused: %u\n",
 		  oracle->request.status);
+	WARN_ONCE(oracle->request.count > HOLDERS_MAX, "%u entries, %u looked at\n",
+		  oracle->request.count, HOLDERS_MAX);
 	return min_t(u32, oracle->request.count, HOLDERS_MAX);
 }
 
@@ -194,7 +199,7 @@ void abis_debug_check(struct mm_struct *mm, unsigned long addr, pte_t pte,
 	local_irq_save(flags);
 	oracle = oracles + smp_processor_id();
 	if (verdict.targets != ABIS_NONE) {
-		if (this_cpu_inc_return(checks.unelided) % SAMPLE_EVERY == 0) {
+		if (this_cpu_inc_return(checks.unelided[site]) % SAMPLE_EVERY == 0) {
 			this_cpu_inc(checks.sampled[site]);
 			if (ask(oracle, mm, addr))
 				this_cpu_inc(checks.sampled_held[site]);
@@ -207,17 +212,20 @@ void abis_debug_check(struct mm_struct *mm, unsigned long addr, pte_t pte,
 		holder = find_holder(oracle, mm, addr);
 		if (!holder)
 			goto out;
+		if (holder->state & ORACLE_HOLDER_USER)
+			break;
 		cpu_relax();
 	}
 	atomic_long_inc(&violations);
-	WARN(1, "%s of 0x%lx elided (%s), but CPU %d holds it: pte %#lx spte %#x version %llu; held: frame %#llx rights %#x pcid %u, its tlb_gen %llu of %llu\n",
-	     abis_site_names[site], addr, abis_reason_names[verdict.reason],
-	     cpu_of_apic_id(holder->apic_id), pte_val(pte), spte,
-	     (u64)atomic64_read(&mm->context.abis.version), holder->physical,
-	     holder->rights, holder->pcid,
-	     per_cpu(cpu_tlbstate, cpu_of_apic_id(holder->apic_id))
-		     .ctxs[holder->pcid ? holder->pcid - 1 : 0].tlb_gen,
-	     (u64)atomic64_read(&mm->context.tlb_gen));
+	pr_err("%s of 0x%lx elided (%s), but CPU %d holds it: pte %#lx spte %#x version %llu; held: frame %#llx rights %#x pcid %u, its tlb_gen %llu of %llu\n",
+	       abis_site_names[site], addr, abis_reason_names[verdict.reason],
+	       cpu_of_apic_id(holder->apic_id), pte_val(pte), spte,
+	       (u64)atomic64_read(&mm->context.abis.version), holder->physical,
+	       holder->rights, holder->pcid,
+	       per_cpu(cpu_tlbstate, cpu_of_apic_id(holder->apic_id))
+		       .ctxs[holder->pcid ? holder->pcid - 1 : 0].tlb_gen,
+	       (u64)atomic64_read(&mm->context.tlb_gen));
+	WARN_ON(1);
 out:
 	local_irq_restore(flags);
 }

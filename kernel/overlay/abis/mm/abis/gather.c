@@ -8,8 +8,8 @@
 
 #include "abis.h"
 
-bool __tlb_abis_elide(struct mmu_gather *tlb, pte_t *ptep, pte_t pte,
-		      unsigned int nr, unsigned long address, enum abis_site site)
+static noinline bool elide(struct mmu_gather *tlb, pte_t *ptep, pte_t pte,
+			   unsigned int nr, unsigned long address, enum abis_site site)
 {
 	bool blocked = false;
 
@@ -17,7 +17,7 @@ bool __tlb_abis_elide(struct mmu_gather *tlb, pte_t *ptep, pte_t pte,
 		return false;
 	tlb->abis_asked = 1;
 	tlb->abis_site = site;
-	if (!abis_elide(tlb->mm, address, ptep, pte, nr, site, &blocked)) {
+	if (!__abis_elide(tlb->mm, address, ptep, pte, nr, site, &blocked)) {
 		tlb->abis_blocked |= blocked;
 		return false;
 	}
@@ -27,20 +27,35 @@ bool __tlb_abis_elide(struct mmu_gather *tlb, pte_t *ptep, pte_t pte,
 	return true;
 }
 
+bool __tlb_abis_elide(struct mmu_gather *tlb, pte_t *ptep, pte_t pte,
+		      unsigned int nr, unsigned long address, enum abis_site site)
+{
+	/* By far the most frequent answer; the debug kernel looks at those, too. */
+	if (!IS_ENABLED(CONFIG_ABIS_DEBUG) && (pte_flags(pte) & _PAGE_ACCESSED)) {
+		tlb->abis_site = site;
+		tlb->abis_accessed += nr;
+		return false;
+	}
+	return elide(tlb, ptep, pte, nr, address, site);
+}
+
 void __tlb_abis_elided(struct mmu_gather *tlb)
 {
 	if (!tlb->abis_elided)
 		return;
-	abis_count_request(tlb->abis_site, true);
+	__abis_count_request(tlb->abis_site, true);
 	__tlb_reset_range(tlb);
 }
 
 /* If all that it lacked was a round, it may become one. */
 void __tlb_abis_flush(struct mmu_gather *tlb)
 {
-	if (!tlb->abis_asked)
+	/* At exit nobody is left to interrupt. */
+	if (tlb->fullmm || !(tlb->abis_asked || tlb->abis_accessed))
 		return;
-	abis_count_request(tlb->abis_site, false);
+	this_cpu_add(abis_accessed[tlb->abis_site], tlb->abis_accessed);
+	tlb->abis_accessed = 0;
+	__abis_count_request(tlb->abis_site, false);
 	if (abis_force_round(tlb->mm, tlb->abis_blocked)) {
 		tlb->start = 0;
 		tlb->end = TLB_FLUSH_ALL;

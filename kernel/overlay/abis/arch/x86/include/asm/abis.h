@@ -13,10 +13,10 @@
 
 struct mm_struct;
 
-/* abis_round_begin() while nothing is tracked. */
+/* abis_round_begin() where no round begins. */
 #define ABIS_NO_ROUND	U64_MAX
 
-int __abis_test_and_clear_young(struct mm_struct *mm, unsigned long addr, pte_t *ptep);
+int __abis_test_and_clear_young(struct mm_struct *mm, pte_t *ptep);
 
 #ifdef CONFIG_ABIS
 
@@ -25,8 +25,13 @@ int __abis_test_and_clear_young(struct mm_struct *mm, unsigned long addr, pte_t 
 DECLARE_STATIC_KEY_FALSE(abis_tracking_key);
 
 void __abis_pte_taken(struct mm_struct *mm, pte_t *ptep, pte_t pte);
-u64 __abis_round_begin(struct mm_struct *mm, bool is_full);
-void __abis_round_end(struct mm_struct *mm, u64 begun);
+/*
+ * Around each raise of tlb_gen while there is tracking: call the first before
+ * it; @is_full: the whole address space is to be flushed ...
+ */
+u64 abis_round_begin(struct mm_struct *mm, bool is_full);
+/* ... and this when all its targets have acknowledged. */
+void abis_round_end(struct mm_struct *mm, u64 begun);
 void __abis_batch_add(struct arch_tlbflush_unmap_batch *batch, struct mm_struct *mm);
 void __abis_batch_done(struct arch_tlbflush_unmap_batch *batch);
 
@@ -41,19 +46,6 @@ static __always_inline void abis_pte_taken(struct mm_struct *mm, pte_t *ptep,
 {
 	if (abis_tracking() && (pte.pte & _PAGE_ACCESSED))
 		__abis_pte_taken(mm, ptep, pte);
-}
-
-/* Call before tlb_gen is raised; @is_full: the whole address space is to be flushed ... */
-static inline u64 abis_round_begin(struct mm_struct *mm, bool is_full)
-{
-	return abis_tracking() ? __abis_round_begin(mm, is_full) : ABIS_NO_ROUND;
-}
-
-/* ... and this when all its targets have acknowledged. */
-static inline void abis_round_end(struct mm_struct *mm, u64 begun)
-{
-	if (begun != ABIS_NO_ROUND)
-		__abis_round_end(mm, begun);
 }
 
 /* The same for a batch of unmapped pages. Call before each raise of tlb_gen ... */
