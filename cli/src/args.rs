@@ -345,6 +345,9 @@ pub struct Selftests {
     /// Stop a boot that takes longer, in seconds
     #[arg(long, value_name = "S")]
     pub timeout: Option<u64>,
+    /// Give every test N times its time: for a kernel with checkers, or a busy machine
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub patience: u32,
     #[command(flatten)]
     pub machine: MachineArgs,
     #[command(flatten)]

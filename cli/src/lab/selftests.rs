@@ -17,9 +17,6 @@ const NODES: u32 = 2;
 /// mremap_test alone maps 4 GiB at once.
 const MEMORY_MIB: u32 = 4096;
 
-/// An emulated timer is late on a busy machine, and the kernel takes it for broken.
-const NO_TIMER_CHECK: &str = "no_timer_check";
-
 pub fn run(ctx: &Context, args: &args::Selftests) -> Result<()> {
     let shape = Request { vcpus: vec![args.cpus], nodes: Some(NODES), ..Request::default() };
     shape.validate()?;
@@ -44,7 +41,6 @@ pub fn run(ctx: &Context, args: &args::Selftests) -> Result<()> {
     let Variant { kernel, mode, .. } = &kernels[0];
     let images = Images::prepare(ctx, &[], &[])?.with(build::archive(ctx)?);
     let accel = measure::accel(ctx, &machine_args, &machine, kernel, &images)?;
-    let words = [NO_TIMER_CHECK, &machine_args.kernel_args].join(" ");
     let logs = selftests::logs(&args.output.out);
     let rerun = rerun(args);
     let options = selftests::Options {
@@ -53,12 +49,13 @@ pub fn run(ctx: &Context, args: &args::Selftests) -> Result<()> {
         accel,
         cpu,
         memory_mib,
-        kernel_arguments: words.trim_end(),
+        kernel_arguments: &machine_args.kernel_args,
         mode: mode.as_deref(),
         cpus: args.cpus,
         nodes: NODES,
         logs: &logs,
         limit,
+        patience: args.patience,
         command: measure::command_line(),
         rerun: &rerun,
     };
@@ -103,6 +100,9 @@ fn rerun(args: &args::Selftests) -> String {
     }
     if args.cpus != args::SELFTEST_CPUS {
         line += &format!(" --cpus {}", args.cpus);
+    }
+    if args.patience != 1 {
+        line += &format!(" --patience {}", args.patience);
     }
     line + &args.machine.flags()
 }

@@ -36,6 +36,8 @@ pub struct Options<'a> {
     pub logs: &'a Path,
     /// Overrides the limit of every boot.
     pub limit: Option<Duration>,
+    /// The factor by which every limit is stretched.
+    pub patience: u32,
     pub command: String,
     /// Repeats one test, where its name is appended.
     pub rerun: &'a str,
@@ -75,7 +77,7 @@ pub fn choose<'a>(list: &'a List, names: &[String], short: bool) -> Result<Vec<C
 }
 
 /// The guest's job: settings where they change, then the test.
-fn job(list: &List, chosen: &[Chosen]) -> String {
+fn job(list: &List, chosen: &[Chosen], patience: u32) -> String {
     // The guest boots with the defaults; a kernel may lack a file that no chosen test sets.
     let mut now: BTreeMap<&str, &str> =
         list.defaults.iter().map(|(file, value)| (file.as_str(), value.as_str())).collect();
@@ -88,7 +90,7 @@ fn job(list: &List, chosen: &[Chosen]) -> String {
             }
         }
         let user = if test.nobody { "nobody" } else { "root" };
-        text += &format!("selftest {} {} {user} {}\n", test.name, test.limit_s, test.run);
+        text += &format!("selftest {} {} {user} {}\n", test.name, test.limit_s * patience, test.run);
     }
     text
 }
@@ -105,7 +107,11 @@ pub fn measure(
     if ctx.dry_run {
         let log = options.logs.join("01-selftests");
         let initrd = boot::beside(&log, "initrd");
-        exec::print_line(&images.initrd_shell_with_job(&shape, &job(list, chosen), &initrd));
+        exec::print_line(&images.initrd_shell_with_job(
+            &shape,
+            &job(list, chosen, options.patience),
+            &initrd,
+        ));
         exec::print_line(&options.qemu(&shape, &initrd, &log).to_shell());
         return Ok(None);
     }
@@ -117,10 +123,10 @@ pub fn measure(
         let left = &chosen[rows.len()..];
         boots += 1;
         let log = options.logs.join(format!("{boots:02}-selftests"));
-        let initrd = images.initrd_with_job(&shape, &job(list, left), &log)?;
+        let initrd = images.initrd_with_job(&shape, &job(list, left, options.patience), &log)?;
         let command = options.qemu(&shape, &initrd.path, &log);
         let seconds: u64 = left.iter().map(|one| u64::from(one.test.limit_s)).sum();
-        let limit = options.limit.unwrap_or(Duration::from_secs(BOOT_LIMIT_S + seconds));
+        let limit = options.limit.unwrap_or(Duration::from_secs(BOOT_LIMIT_S + seconds) * options.patience);
         let rerun = format!("{} {}", options.rerun, left[0].test.name);
         let start = Start { command: &command, log: &log, limit, rerun: &rerun, is_useless: &|| false };
         let done = rows.len();
@@ -288,11 +294,12 @@ mod tests {
         let list = list();
         let chosen = choose(&list, &[], false).expect("all");
         assert_eq!(
-            job(&list, &chosen),
+            job(&list, &chosen, 1),
             "selftest a 30 root a -a 1\n\
              command write /proc/h 8\nselftest b 30 root b -a 1\nselftest c 30 nobody c -a 1\n\
              command write /proc/h 0\nselftest d 30 root d -a 1\n"
         );
+        assert_eq!(job(&list, &chosen[..1], 4), "selftest a 120 root a -a 1\n");
     }
 
     fn said(name: &str, exit: Option<i32>) -> Selftest {
