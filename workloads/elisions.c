@@ -239,7 +239,7 @@ static int measure(struct run *run)
 			continue;
 		/* Where elisions are counted they are what is wanted; a processor that speculates spoils some. */
 		while (!error && (is_counted ? elisions_at(pair->site, pair->reason) - before : done) < run->units &&
-		       done < 16 * run->units + STEP_PAGES) {
+		       done < 64 * run->units + STEP_PAGES) {
 			error = step(run, pair);
 			done += STEP_PAGES;
 		}

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Is every flush that the kernel leaves out one that nobody needed?
 //!
-//! CEASEFIRE_ORACLE_IMAGE=FILE: a bzImage with CONFIG_ABIS_DEBUG in place of the kernel `abis-debug`.
+//! CEASEFIRE_ORACLE_KERNEL=NAME: another kernel with CONFIG_ABIS_DEBUG in place of `abis-debug`.
+//! CEASEFIRE_ORACLE_IMAGE=FILE: a bzImage of such a kernel.
 //! CEASEFIRE_STRESS_PAGES=N: the budget of the long tests, instead of ten million pages.
 
 mod common;
@@ -32,8 +33,8 @@ const MUTANTS_SECONDS: u64 = 180;
 /// A page that was written back and not used since has no other user of `ptep_clear_flush()` than an unmap without a batch.
 const UNREACHED: [(&str, &str); 1] = [("clear_flush", "uncached")];
 
-/// Warnings are shown, and a timer that a busy host delays is not taken for a broken one.
-const WORDS: &str = "loglevel=5 no_timer_check";
+/// Warnings are shown.
+const WORDS: &str = "loglevel=5";
 
 /// The kernel, as `lab run` and `lab shell` take it, eliding, with more words on its command line.
 fn kernel(more: &str) -> Vec<String> {
@@ -43,7 +44,7 @@ fn kernel(more: &str) -> Vec<String> {
         }
         Err(_) => vec![
             "--kernel".into(),
-            "abis-debug".into(),
+            std::env::var("CEASEFIRE_ORACLE_KERNEL").unwrap_or("abis-debug".into()),
             "--mode".into(),
             "idle".into(),
             "--kernel-args".into(),
