@@ -36,27 +36,24 @@ const UNREACHED: [(&str, &str); 1] = [("clear_flush", "uncached")];
 /// Warnings are shown.
 const WORDS: &str = "loglevel=5";
 
-/// The kernel, as `lab run` and `lab shell` take it, eliding, with more words on its command line.
+/// A kernel, as `lab run` and `lab shell` take it, eliding, with more words on its command line.
+fn named(kernel: &str, more: &str) -> Vec<String> {
+    let words = format!("{WORDS} {more}");
+    ["--kernel", kernel, "--mode", "idle", "--kernel-args", &words].map(String::from).to_vec()
+}
+
+/// The debug kernel.
 fn kernel(more: &str) -> Vec<String> {
-    let words: Vec<String> = match std::env::var("CEASEFIRE_ORACLE_IMAGE") {
+    match std::env::var("CEASEFIRE_ORACLE_IMAGE") {
         Ok(image) => {
             vec!["--kernel-image".into(), image, "--kernel-args".into(), format!("abis=idle {WORDS} {more}")]
         }
-        Err(_) => vec![
-            "--kernel".into(),
-            std::env::var("CEASEFIRE_ORACLE_KERNEL").unwrap_or("abis-debug".into()),
-            "--mode".into(),
-            "idle".into(),
-            "--kernel-args".into(),
-            format!("{WORDS} {more}"),
-        ],
-    };
-    words
+        Err(_) => named(&std::env::var("CEASEFIRE_ORACLE_KERNEL").unwrap_or("abis-debug".into()), more),
+    }
 }
 
-fn lab(out: &Scratch, args: &[&str], more: &str) -> Said {
+fn lab(out: &Scratch, args: &[&str], kernel: &[String]) -> Said {
     let dir = out.0.to_string_lossy().into_owned();
-    let kernel = kernel(more);
     let mut all = vec!["lab", "run", "--repeats", "1", "--out", &dir];
     all.extend(args);
     all.extend(kernel.iter().map(String::as_str));
@@ -71,16 +68,20 @@ fn shell(command: &str, args: &[&str]) -> String {
     succeed(&mut ceasefire(&all)).stdout
 }
 
-/// A run without a violation; its rows, and what it counted.
+/// A run of the debug kernel without a violation; its rows, and what it counted.
 fn clean(args: &[&str]) -> Value {
-    let out = Scratch::new("oracle");
-    let said = lab(&out, args, "");
-    assert_eq!(said.code, 0, "{args:?}\n{}\n{}\n{}", said.stdout, said.stderr, consoles(&out));
-    let results = results(&out.0);
+    let results = without_error(args, &kernel(""));
     for row in results["rows"].as_array().expect("rows") {
         assert_eq!(row["violations"].as_u64(), Some(0), "{row}");
     }
     results
+}
+
+fn without_error(args: &[&str], kernel: &[String]) -> Value {
+    let out = Scratch::new("oracle");
+    let said = lab(&out, args, kernel);
+    assert_eq!(said.code, 0, "{args:?}\n{}\n{}\n{}", said.stdout, said.stderr, consoles(&out));
+    results(&out.0)
 }
 
 /// What the guests' kernels said.
@@ -221,7 +222,7 @@ fn each_break_is_caught() {
         let said = lab(
             &out,
             &["held", "--set", &setting, "--units", "96", "--cpus", "8", "--nodes", "2", "--tlb", "hardware"],
-            &format!("abis_mutant={mutant}"),
+            &kernel(&format!("abis_mutant={mutant}")),
         );
         let console = consoles(&out);
         assert!(console.contains(&format!("broken on purpose: {mutant}")), "{mutant}: {console}");
@@ -255,7 +256,7 @@ fn sorted(names: &[String]) -> Vec<String> {
 fn a_machine_without_the_oracle_checks_nothing() {
     let out = Scratch::new("oracle-stock");
     let args = ["elisions", "--units", "1024", "--set", "only=zap_idle", "--cpus", "2", "--tlb", "stock"];
-    let said = lab(&out, &args, "");
+    let said = lab(&out, &args, &kernel(""));
     assert_eq!(said.code, 0, "{}\n{}", said.stdout, said.stderr);
     let results = results(&out.0);
     let row = row(&results, "elisions", 2);
@@ -289,16 +290,41 @@ fn stress_every_site_and_reason() {
     }
 }
 
+/// The kernel that people run: it asks nobody, and does so faster.
+fn stress_stale_reads(cpus: &str, threads: u64, thread_mode: &str) {
+    let (pages, begun) = (budget().to_string(), Instant::now());
+    let args = ["stale", "--units", &pages, "--cpus", cpus, "--nodes", "2", "--tlb", "hardware"];
+    let args: Vec<&str> = args.into_iter().chain(["--thread-mode", thread_mode]).collect();
+    let results = without_error(&args, &named("abis", ""));
+    let row = row(&results, "stale", threads);
+    let units = row["units"].as_f64().expect("units");
+    let of_all = |figure: &Value| figure["median"].as_f64().expect("counted") * units;
+    let elided = of_all(&row["elided"]["pages"]);
+    println!(
+        "stale {cpus} vCPUs {thread_mode}: {units} pages mapped, {:.0} flushes received, {elided:.0} pages elided, {} s",
+        of_all(&row["received_per_unit"]),
+        begun.elapsed().as_secs()
+    );
+    assert_eq!(row["extra"]["stale_reads"].as_f64(), Some(0.0), "{row}");
+    assert!(elided > 0.0, "{row}");
+}
+
 #[test]
 #[ignore = "long: make test-stress"]
 fn stress_stale_reads_on_two_host_threads() {
-    let pages = budget().to_string();
-    nobody_reads_stale("2", 2, "multi", &pages, "20000");
+    stress_stale_reads("2", 2, "multi");
 }
 
 #[test]
 #[ignore = "long: make test-stress"]
 fn stress_stale_reads_round_robin() {
-    let pages = budget().to_string();
-    nobody_reads_stale("16", 16, "single", &pages, "20000");
+    stress_stale_reads("16", 16, "single");
+}
+
+/// Everything at once, asked at every elision.
+#[test]
+#[ignore = "long: make test-stress"]
+fn stress_of_all_kinds() {
+    nobody_reads_stale("2", 2, "multi", "100000", "20000");
+    nobody_reads_stale("16", 16, "single", "100000", "20000");
 }
