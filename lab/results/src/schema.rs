@@ -142,6 +142,9 @@ pub struct Tlb {
     pub speculation_us: Option<u32>,
     #[serde(default)]
     pub seed: Option<u32>,
+    /// Whether the guest may put translations into the TLB.
+    #[serde(default)]
+    pub insert: Option<bool>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
