@@ -179,7 +179,7 @@ pub struct MachineArgs {
     /// A qemu-system-x86_64 of your own
     #[arg(long, value_name = "FILE", conflicts_with = "machine")]
     pub qemu: Option<PathBuf>,
-    /// The CPUs' TLBs: stock, plain or hardware, then settings: access-bit=ideal|intel, entries=N, ways=N, psc=N, speculation-us=N, seed=N [default: plain]
+    /// The CPUs' TLBs: stock, plain or hardware, then settings: access-bit=ideal|intel, entries=N, ways=N, psc=N, speculation-us=N, seed=N, insert=on|off [default: plain]
     #[arg(long, value_name = "PRESET,KEY=VALUE,…", allow_hyphen_values = true)]
     pub tlb: Option<String>,
     /// Five-level page tables, if the kernel was built for them

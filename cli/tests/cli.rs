@@ -272,6 +272,10 @@ fn the_demo_shows_off_beside_idle() {
 fn dry_run_says_what_the_tlbs_are_like() {
     for (args, cpu) in [
         (vec![], "-cpu max,-la57,tlb-model=on,tlb-oracle=on,tlb-access-bit=ideal -smp"),
+        (
+            vec!["--tlb", "plain,insert=on"],
+            "-cpu max,-la57,tlb-model=on,tlb-oracle=on,tlb-access-bit=ideal,tlb-insert=on -smp",
+        ),
         (vec!["--tlb", "stock", "--la57", "on"], "-cpu max,-pcid,-invpcid,tlb-model=off -smp"),
         (
             vec!["--tlb", "hardware,seed=7", "--cost", "--cpus", "1"],

@@ -22,6 +22,7 @@
 #define MSR_EFER 0xc0000080
 #define MSR_GS_BASE 0xc0000101
 #define MSR_ORACLE 0x400000f0
+#define MSR_INSERT 0x400000f1
 
 #define STRING_(x) #x
 #define STRING(x) STRING_(x)

@@ -263,6 +263,20 @@ static void oracle_step(uint64_t *random)
 		expect_vector("a status after a fault", request->status, 0, 1, 0);
 }
 
+static void insert_step(uint64_t *random)
+{
+	uint64_t r = random_next(random), request = r & 3 ? window(r >> 8 & 0x1ffffff) : random_bits(random), inserted = 0;
+	uint64_t address = request & ~0xffful, pages = (request & 0xfff) + 1;
+	bool is_valid = is_canonical(address) && (address >> 12 & 511) + pages <= 512;
+
+	expect_vector("WRMSR of the insertion", request, 0, wrmsr_try(MSR_INSERT, request),
+		      option("insert") && is_valid ? NO_FAULT : VECTOR_GP);
+	expect_vector("RDMSR of the insertion", request, 0, rdmsr_try(MSR_INSERT, &inserted),
+		      option("insert") ? NO_FAULT : VECTOR_GP);
+	if (inserted > 512)
+		give_up("%lu pages inserted", inserted);
+}
+
 static uint32_t random_msr(uint64_t *random)
 {
 	static const uint32_t known[] = {
@@ -312,7 +326,7 @@ static void fuzz_job(void *argument)
 	unsigned int id = this_cpu()->id;
 	uint64_t random = it.seed * 64 + id;
 	static void (*const steps[])(uint64_t *) = { cr0_step, cr3_step, cr3_step, cr4_step, cr4_step, invpcid_step,
-						     invpcid_step, oracle_step, msr_step };
+						     invpcid_step, oracle_step, insert_step, msr_step };
 
 	(void)argument;
 	cr3_write(it.roots[0]);

@@ -137,6 +137,8 @@ int user_write(uint64_t address, uint64_t value);
 int user_exec(uint64_t address, uint64_t *value);
 int user_invlpg(uint64_t address);
 int user_invpcid(uint64_t type, const void *descriptor);
+/* Writes 1 to the second word at the address and stays in user mode until the first is not 0. */
+int user_spin(uint64_t address);
 void *memory_copy(void *to, const void *from, size_t bytes);
 
 /* main.c: words of the command line */

@@ -6,7 +6,7 @@
  *   done 40 passed 1 failed 3 skipped
  *
  * Words: rules=1,20-39 (all), list, force (run rules whose needs are not met), cpus=N, canary=N, fuzz=N or seconds=N, price=N,
- * seed=N, digest=N (rule 907), and what the CPU was given: psc, speculation, intel, entries, oracle, icount.
+ * seed=N, digest=N (rule 907), and what the CPU was given: psc, speculation, intel, entries, oracle, insert, icount.
  */
 #include "long.h"
 #include "rules.h"
@@ -120,6 +120,8 @@ static const char *missing(unsigned int needs)
 		{ LA57, has_la57(), "five-level paging" },
 		{ KEYS, has_pku(), "protection keys" },
 		{ ICOUNT, option("icount"), "icount" },
+		{ INSERT, option("insert"), "the insertion" },
+		{ NO_INSERT, !option("insert"), "no insertion" },
 	};
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)

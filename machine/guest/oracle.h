@@ -8,6 +8,8 @@
 enum { ORACLE_QUERY = 1, ORACLE_STATS, ORACLE_CONTEXTS };
 enum { ANSWERED, NO_SUCH_OP, OUT_OF_RANGE, BAD_BUFFER, NO_SUCH_CPU };
 enum { LOOK_TLB = 1, LOOK_STRUCTURES = 2 };
+/* The vCPU was in user mode, with the entry's PCID. */
+enum { STATE_USABLE = 1 };
 enum { RIGHT_W = 1, RIGHT_U = 2, RIGHT_NX = 4, RIGHT_G = 8, RIGHT_D = 16 };
 #define ALL_CPUS 0xffffffffu
 
@@ -23,8 +25,8 @@ struct tlb_holder {
 	uint32_t apic_id;
 	uint16_t pcid;
 	uint8_t kind, size;
-	uint32_t rights, reserved;
-	uint64_t linear, physical, root, reserved2;
+	uint32_t rights, state;
+	uint64_t linear, physical, root, reserved;
 };
 _Static_assert(sizeof(struct tlb_holder) == 48, "docs/machine-oracle.md");
 
@@ -36,7 +38,7 @@ struct tlb_context {
 enum stat {
 	WALKS, WALK_LOADS, FILLS, HITS, EVICTIONS, STRUCTURE_HITS, SPECULATIVE_WALKS, SPECULATIVE_FILLS, PAGE_FAULTS,
 	ASSISTS_ACCESSED, ASSISTS_DIRTY, CR3_FLUSH, CR3_NOFLUSH, INVLPG, INVPCID_0, INVPCID_1, INVPCID_2, INVPCID_3,
-	FLUSH_ALL, CONTEXTS_DROPPED, IPI_TARGETS, IPIS_SENT, STATS
+	FLUSH_ALL, CONTEXTS_DROPPED, IPI_TARGETS, IPIS_SENT, INSERTS, INSERT_OPS, STATS
 };
 
 struct tlb_stats {

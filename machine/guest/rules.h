@@ -30,6 +30,8 @@ enum need {
 	LA57 = 1 << 14,
 	KEYS = 1 << 15,
 	ICOUNT = 1 << 16,
+	INSERT = 1 << 17,
+	NO_INSERT = 1 << 18,
 };
 
 struct rule {

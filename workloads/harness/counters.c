@@ -46,6 +46,8 @@ const char *const counter_names[COUNTERS] = {
 	[FLUSH_ALL] = "flush_all",
 	[IPIS] = "ipis",
 	[IPI_TARGETS] = "ipi_targets",
+	[INSERTS] = "inserts",
+	[INSERT_OPS] = "insert_ops",
 };
 
 /* /proc/interrupts of 256 CPUs: 11 characters each in some 80 rows. */
@@ -162,6 +164,8 @@ static void read_machine(struct sample *sample)
 		{ "flush_all", FLUSH_ALL },
 		{ "ipis_sent", IPIS },
 		{ "ipi_targets", IPI_TARGETS },
+		{ "inserts", INSERTS },
+		{ "insert_ops", INSERT_OPS },
 	};
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {

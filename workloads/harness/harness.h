@@ -41,6 +41,8 @@ enum counter {
 	FLUSH_ALL,
 	IPIS,
 	IPI_TARGETS,
+	INSERTS,
+	INSERT_OPS,
 	COUNTERS
 };
 

@@ -15,17 +15,18 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 /// The options under which the rules must hold: for the CPU, and for the guest's command line.
-const SHAPES: [(&str, &str); 7] = [
+const SHAPES: [(&str, &str); 8] = [
     ("tlb-oracle=on", "oracle"),
-    ("tlb-oracle=on,tlb-psc=32,tlb-access-bit=intel", "oracle psc=32 intel"),
-    ("tlb-oracle=on,tlb-psc=32,tlb-entries=64", "oracle psc=32 entries=64"),
+    ("tlb-oracle=on,tlb-insert=on", "oracle insert"),
+    ("tlb-oracle=on,tlb-insert=on,tlb-psc=32,tlb-access-bit=intel", "oracle insert psc=32 intel"),
+    ("tlb-oracle=on,tlb-insert=on,tlb-psc=32,tlb-entries=64", "oracle insert psc=32 entries=64"),
     (
-        "tlb-oracle=on,tlb-psc=32,tlb-access-bit=intel,tlb-speculation-us=20",
-        "oracle psc=32 intel speculation",
+        "tlb-oracle=on,tlb-insert=on,tlb-psc=32,tlb-access-bit=intel,tlb-speculation-us=20",
+        "oracle insert psc=32 intel speculation",
     ),
     ("tlb-speculation-us=20", "speculation icount"),
     ("", ""),
-    ("-pcid,-invpcid,tlb-model=on", ""),
+    ("-pcid,-invpcid,tlb-model=on,tlb-insert=on", "insert"),
 ];
 /// As QEMU was before the model.
 const STOCK: &str = "-pcid,-invpcid,tlb-model=off";
@@ -99,12 +100,13 @@ struct Break {
 
 /// The options that a rule needs, for the CPU and for the guest.
 fn options_for(rule: &Rule) -> (Vec<String>, Vec<&'static str>) {
-    let table: [(&str, &str, &str); 6] = [
+    let table: [(&str, &str, &str); 7] = [
         ("INTEL", "tlb-access-bit=intel", "intel"),
         ("STRUCTURES", "tlb-psc=32", "psc=32"),
         ("SPECULATION", "tlb-speculation-us=20", "speculation"),
         ("BOUNDED", "tlb-entries=64", "entries=64"),
         ("ORACLE", "tlb-oracle=on", "oracle"),
+        ("INSERT", "tlb-insert=on", "insert"),
         ("NO_PCID", "-pcid,-invpcid", ""),
     ];
     let needed = || table.iter().filter(|(need, _, _)| rule.needs(need));
@@ -317,8 +319,9 @@ fn random_values_get_the_right_fault() {
     let seconds = std::env::var("CEASEFIRE_FUZZ_SECONDS").unwrap_or_else(|_| "2".into());
     let seed = std::env::var("CEASEFIRE_FUZZ_SEED").unwrap_or_else(|_| "1".into());
     let limit = seconds.parse::<u64>().expect("CEASEFIRE_FUZZ_SECONDS is a number") * 3 + 60;
+    let hardware = format!("{HARDWARE},tlb-insert=on");
     let shapes = [
-        (HARDWARE, Threads::Single, 4, "oracle "),
+        (hardware.as_str(), Threads::Single, 4, "oracle insert "),
         ("tlb-oracle=on", Threads::Multi, 2, "oracle "),
         (STOCK, Threads::Single, 2, ""),
     ];
@@ -347,6 +350,8 @@ fn need_in_words(need: &str) -> &str {
         "LARGE" => "tlb-entries=0",
         "ORACLE" => "oracle",
         "NO_ORACLE" => "no oracle",
+        "INSERT" => "tlb-insert",
+        "NO_INSERT" => "no tlb-insert",
         "CPUS2" => "2 vCPUs",
         "CPUS4" => "4 vCPUs",
         "LA57" => "la57",

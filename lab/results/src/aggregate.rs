@@ -228,6 +228,8 @@ impl<'a> Group<'a> {
             flush_all_per_unit: self.per_unit("flush_all"),
             ipis_per_unit: self.per_unit("ipis"),
             ipi_targets_per_unit: self.per_unit("ipi_targets"),
+            inserts_per_unit: self.per_unit("inserts"),
+            insert_ops_per_unit: self.per_unit("insert_ops"),
         })
     }
 

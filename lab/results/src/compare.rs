@@ -30,6 +30,7 @@ const COMPARED: &[&str] = &[
     "cr3_noflush",
     "invlpg",
     "invpcid",
+    "inserts",
     "elided",
     "elided_none",
     "rounds_forced",

@@ -142,6 +142,9 @@ pub struct Tlb {
     pub speculation_us: Option<u32>,
     #[serde(default)]
     pub seed: Option<u32>,
+    /// Whether the guest may put translations into the TLB.
+    #[serde(default)]
+    pub insert: Option<bool>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -338,6 +341,10 @@ pub struct Row {
     pub ipis_per_unit: Option<Spread>,
     #[serde(default)]
     pub ipi_targets_per_unit: Option<Spread>,
+    #[serde(default)]
+    pub inserts_per_unit: Option<Spread>,
+    #[serde(default)]
+    pub insert_ops_per_unit: Option<Spread>,
 }
 
 impl Row {
@@ -657,7 +664,7 @@ pub const FIGURES: &[Figure] = &[
     Figure {
         key: "cycles_modelled",
         title: "cycles (model)",
-        meaning: "Instructions, page walks, accessed and dirty bits set, CR3 loads, INVLPG, INVPCID and IPIs, each at a published \
+        meaning: "Instructions, page walks, accessed and dirty bits set, CR3 loads, INVLPG, INVPCID, IPIs and TLB inserts, each at a published \
                   price; in cost rows only. A model for comparing two kernels on the same work, not a time.",
         source: Source::Model,
         get: |row| row.cycles_modelled_per_unit,
@@ -752,6 +759,20 @@ pub const FIGURES: &[Figure] = &[
         meaning: "The targets of these.",
         source: Source::Machine,
         get: |row| row.ipi_targets_per_unit,
+    },
+    Figure {
+        key: "inserts",
+        title: "TLB inserts",
+        meaning: "Translations that the kernel put into a TLB without using them; their walks are in the walks, too.",
+        source: Source::Machine,
+        get: |row| row.inserts_per_unit,
+    },
+    Figure {
+        key: "insert_ops",
+        title: "insert requests",
+        meaning: "The instructions that asked for these, each for up to 512 pages.",
+        source: Source::Machine,
+        get: |row| row.insert_ops_per_unit,
     },
     Figure {
         key: "elided",

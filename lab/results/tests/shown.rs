@@ -139,10 +139,11 @@ fn the_page_says_what_the_tlbs_were_like() {
         psc: Some(64),
         speculation_us: Some(100),
         seed: Some(7),
+        insert: Some(true),
     });
     let html = report::html(&results).expect("a report");
     let words = "hardware,seed=7: access bits intel, 1536 entries of 12 ways, paging-structure cache of 64, \
-                 a speculative walk every 100 µs, seed 7";
+                 a speculative walk every 100 µs, seed 7, insertion by the kernel, which no processor has";
     assert!(html.contains(words), "{html}");
 }
 

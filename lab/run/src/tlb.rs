@@ -16,7 +16,8 @@ const SPECULATION_US_MAX: u64 = 1_000_000;
 const SEED_MAX: u64 = u32::MAX as u64;
 
 const PRESETS: &str = "stock, plain, hardware";
-const KEYS: &str = "access-bit=ideal|intel, entries=N, ways=N, psc=N, speculation-us=N, seed=N";
+const KEYS: &str =
+    "access-bit=ideal|intel, entries=N, ways=N, psc=N, speculation-us=N, seed=N, insert=on|off";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Preset {
@@ -48,6 +49,8 @@ pub struct Tlb {
     /// Mean time between speculative walks of a vCPU; 0: it makes none.
     pub speculation_us: u32,
     pub seed: u32,
+    /// The guest may put translations into the TLB without using them; no processor lets it.
+    pub insert: bool,
 }
 
 impl Preset {
@@ -83,6 +86,7 @@ impl From<Preset> for Tlb {
             psc: 0,
             speculation_us: 0,
             seed: 1,
+            insert: false,
         };
         match preset {
             Preset::Stock | Preset::Plain => plain,
@@ -153,6 +157,16 @@ impl Tlb {
             "psc" => self.psc = number(key, value, 0, PSC_MAX)?,
             "speculation-us" => self.speculation_us = number(key, value, 0, SPECULATION_US_MAX)?,
             "seed" => self.seed = number(key, value, 0, SEED_MAX)?,
+            "insert" => {
+                self.insert = match value {
+                    "on" => true,
+                    "off" => false,
+                    _ => {
+                        return Err(Error::usage(format!("--tlb insert cannot be '{value}'"))
+                            .remedy("choose insert=on or insert=off"))
+                    }
+                }
+            }
             _ => {
                 return Err(
                     Error::usage(format!("--tlb has no setting '{key}'")).remedy(format!("settings: {KEYS}"))
@@ -193,6 +207,9 @@ impl Tlb {
         if self.speculation_us > 0 {
             text += &format!(",tlb-speculation-us={},tlb-seed={}", self.speculation_us, self.seed);
         }
+        if self.insert {
+            text += ",tlb-insert=on";
+        }
         text
     }
 
@@ -210,6 +227,7 @@ impl Tlb {
             psc: is_modelled.then_some(self.psc),
             speculation_us: is_modelled.then_some(self.speculation_us),
             seed: (self.speculation_us > 0).then_some(self.seed),
+            insert: is_modelled.then_some(self.insert),
         }
     }
 }
@@ -232,6 +250,9 @@ impl fmt::Display for Tlb {
             if mine != usual {
                 write!(formatter, ",{key}={mine}")?;
             }
+        }
+        if self.insert != preset.insert {
+            write!(formatter, ",insert={}", if self.insert { "on" } else { "off" })?;
         }
         Ok(())
     }
@@ -268,6 +289,13 @@ mod tests {
             ),
             ("psc=16", "tlb-model=on,tlb-oracle=on,tlb-access-bit=ideal,tlb-psc=16"),
             ("plain,access-bit=intel", "tlb-model=on,tlb-oracle=on,tlb-access-bit=intel"),
+            ("insert=on", "tlb-model=on,tlb-oracle=on,tlb-access-bit=ideal,tlb-insert=on"),
+            ("insert=off", "tlb-model=on,tlb-oracle=on,tlb-access-bit=ideal"),
+            (
+                "hardware,insert=on,speculation-us=0",
+                "tlb-model=on,tlb-oracle=on,tlb-access-bit=intel,tlb-entries=1536,tlb-ways=12,tlb-psc=64,\
+                 tlb-insert=on",
+            ),
         ] {
             assert_eq!(Tlb::parse(spec).expect(spec).cpu_flags(), flags, "{spec}");
         }
@@ -280,6 +308,8 @@ mod tests {
             ("plain", "plain"),
             ("entries=0", "plain"),
             ("hardware,seed=7", "hardware,seed=7"),
+            ("insert=on,seed=7", "plain,seed=7,insert=on"),
+            ("hardware,insert=off", "hardware"),
             ("hardware,ways=12,psc=0,access-bit=ideal", "hardware,access-bit=ideal,psc=0"),
         ] {
             let tlb = Tlb::parse(spec).expect(spec);
@@ -318,6 +348,12 @@ mod tests {
             "speculation-us=1000001",
             "seed=4294967296",
             "psc=1,psc=2",
+            "insert",
+            "insert=",
+            "insert=1",
+            "insert=On",
+            "insert=on,insert=on",
+            "stock,insert=on",
             "colour=red",
             "entries=8 ",
         ] {
@@ -331,10 +367,13 @@ mod tests {
     fn results_say_what_a_tlb_has_and_leave_out_what_it_lacks() {
         let stock = Tlb::from(Preset::Stock).record();
         assert!(!stock.model && !stock.oracle && stock.access_bit.is_none() && stock.entries.is_none());
+        assert_eq!(stock.insert, None);
         let plain = Tlb::default().record();
         assert!(plain.model && plain.oracle && plain.ways.is_none() && plain.seed.is_none());
         assert_eq!((plain.entries, plain.psc, plain.speculation_us), (Some(0), Some(0), Some(0)));
         let hardware = Tlb::from(Preset::Hardware).record();
         assert_eq!((hardware.entries, hardware.ways, hardware.seed), (Some(1536), Some(12), Some(1)));
+        assert_eq!(hardware.insert, Some(false));
+        assert_eq!(Tlb::parse("insert=on").expect("a setting").record().insert, Some(true));
     }
 }

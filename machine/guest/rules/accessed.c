@@ -243,3 +243,16 @@ RULE(713, "a write is never done after its entry was taken away without D in wha
 	CHECK(dirty, "nobody wrote in %lu rounds", taken);
 	text("%lu taken, %lu dirty", taken, dirty);
 }
+
+RULE(714, "ideal: a protection fault of a page of 1 GiB sets nothing in its entry either", "docs/machine.md", IDEAL | QUIET,
+     "ideal-accessed-on-fault")
+{
+	uint64_t root = here();
+	volatile uint64_t *pdpte = entry(root, window(PAGE_1G * 3), 3);
+
+	*pdpte = PAGE_1G | P | PS | U | NX;
+	EXPECT_PF(PF_P | PF_W, store_try(window(PAGE_1G * 3), 1));
+	CHECK((*pdpte & (A | D)) == 0, "the PDPTE has %lx", *pdpte & (A | D));
+	load(window(PAGE_1G * 3));
+	CHECK((*pdpte & (A | D)) == A, "the PDPTE has %lx after a read", *pdpte & (A | D));
+}

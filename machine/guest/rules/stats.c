@@ -32,6 +32,7 @@ static const char *const names[STATS] = {
 	"walks", "walk_loads", "fills", "hits", "evictions", "structure_hits", "speculative_walks", "speculative_fills",
 	"page_faults", "assists_accessed", "assists_dirty", "cr3_flush", "cr3_noflush", "invlpg", "invpcid_address",
 	"invpcid_context", "invpcid_all_global", "invpcid_all", "flush_all", "contexts_dropped", "ipi_targets", "ipis_sent",
+	"inserts", "insert_ops",
 };
 
 #define EXPECT_STAT(stats, index, value) \
@@ -58,7 +59,7 @@ static void nothing(void)
 {
 }
 
-RULE(1401, "there are at least 22 counters, and asking moves none", DOC, ORACLE | QUIET, "stats-move-alone")
+RULE(1401, "there are at least 24 counters, and asking moves none", DOC, ORACLE | QUIET, "stats-move-alone")
 {
 	struct tlb_stats stats = measure(nothing);
 
@@ -352,4 +353,35 @@ RULE(1414, "counters are a vCPU's own, and for all vCPUs their sum is given", DO
 	for (unsigned int id = 0; id < cpu_count; id++)
 		all.at[INVLPG] -= oracle_stats(id).at[INVLPG];
 	CHECK(!all.at[INVLPG], "the sum is another");
+}
+
+static void insert_both(void)
+{
+	page_restore(&it.one);
+	page_restore(&it.two);
+	invlpg(it.one.address);
+	invlpg(it.two.address);
+	wrmsr(MSR_INSERT, it.one.address | 1);
+	load(it.one.address);
+	load(it.two.address);
+	/* There already; not present; a mistake. */
+	wrmsr(MSR_INSERT, it.two.address);
+	wrmsr(MSR_INSERT, window(PAGE_1G * 20));
+	wrmsr_try(MSR_INSERT, 1ul << 60);
+}
+
+RULE(1415, "inserts and insert_ops: pages inserted, and the requests for it; their walks and fills are among all", DOC,
+     ORACLE | INSERT | QUIET | LARGE, "stats-frozen")
+{
+	struct tlb_stats stats;
+
+	it_make();
+	it.one.flags = it.two.flags = P | W | U;
+	stats = measure(insert_both);
+	EXPECT_STAT(stats, INSERTS, 2);
+	EXPECT_STAT(stats, INSERT_OPS, 3);
+	EXPECT_STAT(stats, WALKS, 3);
+	EXPECT_STAT(stats, FILLS, 2);
+	EXPECT_STAT(stats, ASSISTS_ACCESSED, 0);
+	EXPECT_STAT(stats, PAGE_FAULTS, 0);
 }

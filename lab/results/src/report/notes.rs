@@ -122,6 +122,9 @@ fn tlb_words(tlb: &Tlb) -> String {
         (Some(mean), None) => format!("a speculative walk every {mean} µs"),
         (None, _) => "no speculative walks".into(),
     });
+    if tlb.insert == Some(true) {
+        parts.push("insertion by the kernel, which no processor has".into());
+    }
     format!("{}: {}", tlb.spec, parts.join(", "))
 }
 

@@ -227,7 +227,7 @@ pub fn log(kept: f64, extra_workload: Option<&str>) -> String {
 pub fn with_machine(log: &str) -> String {
     let counted = "\"walks\":7000,\"speculative_walks\":10,\"structure_hits\":6000,\"fills\":6990,\"evictions\":0,\
                    \"assists_accessed\":900,\"assists_dirty\":450,\"cr3_flush\":3,\"cr3_noflush\":40,\"invlpg\":1000,\
-                   \"invpcid\":5,\"flush_all\":0,\"ipis\":1001,\"ipi_targets\":7001";
+                   \"invpcid\":5,\"flush_all\":0,\"ipis\":1001,\"ipi_targets\":7001,\"inserts\":0,\"insert_ops\":0";
     log.replace("\"walks\":null", counted)
         .replace("\"counters\":{\"instructions\"", &format!("\"counters\":{{{counted},\"instructions\""))
 }

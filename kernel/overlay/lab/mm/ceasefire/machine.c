@@ -70,6 +70,8 @@ static const char * const stat_names[] = {
 	"contexts_dropped",
 	"ipi_targets",
 	"ipis_sent",
+	"inserts",
+	"insert_ops",
 };
 
 static u32 machine_msr __ro_after_init;
