@@ -10,7 +10,7 @@
 #define ICR_STARTUP (0x4600 | TRAMPOLINE >> 12)
 #define PM_TIMER 0x608
 #define PM_TIMER_HZ 3579545
-#define START_US_MAX 2000000
+#define START_US_MAX 20000000
 #define JOB_US_MAX 20000000
 
 _Static_assert(offsetof(struct cpu, resume_rip) == CPU_RESUME_RIP, "layout.h");

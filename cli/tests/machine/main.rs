@@ -295,16 +295,25 @@ fn a_wrong_oracle_is_found_out() {
     }
 }
 
+/// What the emulators that have ended took of the host's processors: a busy host makes them late, not dear.
+fn processor_seconds() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").expect("/proc/self/stat");
+    // After the name, which may have blanks: cutime and cstime are the 16th and 17th of all, in ticks of 10 ms.
+    let fields: Vec<&str> = stat.rsplit(") ").next().expect("a name").split(' ').collect();
+    let ticks = |number: usize| fields[number - 3].parse::<f64>().expect("ticks");
+    (ticks(16) + ticks(17)) / 100.0
+}
+
 /// The host's time for a question at 8 vCPUs, the best of three: other programs only add to it.
 #[test]
 fn a_question_costs_five_microseconds_at_most() {
     const ASKED: u32 = 200_000;
     let kit = Kit::new();
     let seconds = |questions: u32| {
-        let begin = std::time::Instant::now();
+        let begin = processor_seconds();
         let said = Boot::new(HARDWARE, Threads::Single, 8, &format!("price={questions}")).run(&kit);
         assert!(said.line("price ok ").is_some(), "{said}");
-        begin.elapsed().as_secs_f64()
+        processor_seconds() - begin
     };
     let price_us = (0..3).map(|_| (seconds(ASKED) - seconds(1)) / f64::from(ASKED) * 1e6);
     let price_us = price_us.fold(f64::INFINITY, f64::min);

@@ -2,7 +2,7 @@
 /* Walks that no instruction asked for. */
 #include "rules.h"
 
-#define WAIT_US_MAX 2000000
+#define WAIT_US_MAX 20000000
 /* Long enough for many walks. */
 #define WHILE_US 3000
 
