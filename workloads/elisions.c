@@ -7,15 +7,13 @@
  * nobody uses the pages; every other CPU spins in this address space, so an
  * unpatched kernel interrupts them all.
  *
- * The second flush of clear_flush and uncached has no way from user space. Only
- * page_vma_mkclean_one() leaves an entry uncached, in a shared file mapping, and
- * read-only. ptep_clear_flush() comes to such an entry again by cleaning (which
- * passes over a clean read-only entry, and what makes it writable sets its
- * access bit), by copying (private mappings only), by KSM and UFFDIO_MOVE
- * (anonymous pages only), by breakpoints of uprobes (private mappings only), or
- * by unmapping and migration outside of batches. Migration retries singly only
- * what it failed to move in a batch, and restores the entry in between; other
- * unmapping outside of batches is for poisoned pages, which these kernels lack.
+ * The second flush of clear_flush and uncached: only page_vma_mkclean_one()
+ * leaves an entry uncached, in a shared file mapping, and read-only.
+ * ptep_clear_flush() comes to such an entry again where a page is unmapped
+ * outside of batches: because its memory is bad (MADV_HWPOISON, on kernels with
+ * MEMORY_FAILURE; the frame is lost). Cleaning passes over it, what makes it
+ * writable sets its access bit, and copying, KSM and uprobes are for private
+ * mappings.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -115,6 +113,14 @@ static int copy(struct run *run, unsigned int region)
 	return 0;
 }
 
+static int poison(struct run *run, unsigned int region)
+{
+	for (uint64_t page = 0; page < REGION_PAGES; page++)
+		if (madvise((void *)page_at(region, page), PAGE_BYTES, MADV_HWPOISON))
+			return refused(run, "MADV_HWPOISON");
+	return 0;
+}
+
 static const struct pair pairs[] = {
 	{ "zap", "idle", ANON, unmap },
 	{ "reclaim", "idle", SHARED_FILE, reclaim },
@@ -127,9 +133,17 @@ static const struct pair pairs[] = {
 	{ "migrate", "uncached", SHARED_FILE, migrate },
 	{ "protect", "uncached", SHARED_FILE, protect },
 	{ "remap", "uncached", SHARED_FILE, remap },
+	{ "clear_flush", "uncached", SHARED_FILE, poison },
 };
 
 #define PAIRS (sizeof(pairs) / sizeof(pairs[0]))
+
+static bool is_possible(const struct pair *pair)
+{
+	if (pair->change == migrate)
+		return elisions.node_count >= 2;
+	return pair->change != poison || access("/proc/sys/vm/memory_failure_recovery", F_OK) == 0;
+}
 
 static bool is_uncached(const struct pair *pair)
 {
@@ -235,7 +249,7 @@ static int measure(struct run *run)
 		int error = 0;
 
 		snprintf(key, sizeof(key), "%s_%s", pair->site, pair->reason);
-		if ((*only && strcmp(only, key) != 0) || (pair->change == migrate && elisions.node_count < 2))
+		if ((*only && strcmp(only, key) != 0) || !is_possible(pair))
 			continue;
 		/* Where elisions are counted they are what is wanted; a processor that speculates spoils some. */
 		while (!error && (is_counted ? elisions_at(pair->site, pair->reason) - before : done) < run->units &&
