@@ -113,11 +113,20 @@ static int copy(struct run *run, unsigned int region)
 	return 0;
 }
 
-static int poison(struct run *run, unsigned int region)
+/*
+ * To take one page's memory away lasts so long that a processor that speculates
+ * finds the next ones: each is synced right before.
+ */
+static int sync_and_poison(struct run *run, unsigned int region)
 {
-	for (uint64_t page = 0; page < REGION_PAGES; page++)
-		if (madvise((void *)page_at(region, page), PAGE_BYTES, MADV_HWPOISON))
+	for (uint64_t page = 0; page < REGION_PAGES; page++) {
+		void *at = (void *)page_at(region, page);
+
+		if (msync(at, PAGE_BYTES, MS_SYNC))
+			return refused(run, "msync");
+		if (madvise(at, PAGE_BYTES, MADV_HWPOISON))
 			return refused(run, "MADV_HWPOISON");
+	}
 	return 0;
 }
 
@@ -133,7 +142,7 @@ static const struct pair pairs[] = {
 	{ "migrate", "uncached", SHARED_FILE, migrate },
 	{ "protect", "uncached", SHARED_FILE, protect },
 	{ "remap", "uncached", SHARED_FILE, remap },
-	{ "clear_flush", "uncached", SHARED_FILE, poison },
+	{ "clear_flush", "uncached", SHARED_FILE, sync_and_poison },
 };
 
 #define PAIRS (sizeof(pairs) / sizeof(pairs[0]))
@@ -142,7 +151,7 @@ static bool is_possible(const struct pair *pair)
 {
 	if (pair->change == migrate)
 		return elisions.node_count >= 2;
-	return pair->change != poison || access("/proc/sys/vm/memory_failure_recovery", F_OK) == 0;
+	return pair->change != sync_and_poison || access("/proc/sys/vm/memory_failure_recovery", F_OK) == 0;
 }
 
 static bool is_uncached(const struct pair *pair)
@@ -201,7 +210,7 @@ static int step(struct run *run, const struct pair *pair)
 	elisions.target = pair->backing == ANON || elisions.target != other ? other : here;
 	for (unsigned int i = 0; i < REGIONS && !error; i++)
 		error = map_region(run, pair, i);
-	if (!error)
+	if (!error && pair->change != sync_and_poison)
 		error = is_uncached(pair) ? make_uncached(run) : make_idle(run);
 	for (unsigned int i = 0; i < REGIONS && !error; i++) {
 		error = pair->change(run, i);

@@ -67,35 +67,23 @@ static inline pte_t abis_mkuncached(struct mm_struct *mm, pte_t *ptep, pte_t pte
 }
 
 /*
- * Need the @nr PTEs from @ptep on be flushed? @pte is what an atomic exchange
- * returned for the first of them, with the accessed bits of all or'd in. PTE
- * lock held since then; nothing has been stored in their place yet.
- * @blocked is set if only a round was wanting; it is not cleared.
+ * A flush request of its own: need the PTE be flushed? @pte is what an atomic
+ * exchange returned for it. PTE lock held since then; nothing has been stored in
+ * its place yet. @blocked is set if only a round was wanting; it is not cleared.
  */
-static inline bool abis_elide(struct mm_struct *mm, unsigned long addr,
-			      pte_t *ptep, pte_t pte, unsigned int nr,
-			      enum abis_site site, bool *blocked)
-{
-	if (!abis_eliding())
-		return false;
-	/* By far the most frequent answer; the debug kernel looks at it, too. */
-	if (!IS_ENABLED(CONFIG_ABIS_DEBUG) && (pte_flags(pte) & _PAGE_ACCESSED)) {
-		this_cpu_add(abis_accessed[site], nr);
-		return false;
-	}
-	return __abis_elide(mm, addr, ptep, pte, nr, site, blocked);
-}
-
-/* The same where each call is a flush request of its own. */
 static inline bool abis_elide_request(struct mm_struct *mm, unsigned long addr,
 				      pte_t *ptep, pte_t pte,
 				      enum abis_site site, bool *blocked)
 {
-	bool elided;
+	bool elided = false;
 
 	if (!abis_eliding())
 		return false;
-	elided = abis_elide(mm, addr, ptep, pte, 1, site, blocked);
+	/* By far the most frequent answer; the debug kernel looks at it, too. */
+	if (!IS_ENABLED(CONFIG_ABIS_DEBUG) && (pte_flags(pte) & _PAGE_ACCESSED))
+		this_cpu_inc(abis_accessed[site]);
+	else
+		elided = __abis_elide(mm, addr, ptep, pte, 1, site, blocked);
 	__abis_count_request(site, elided);
 	return elided;
 }

@@ -16,10 +16,12 @@ void __tlb_abis_elided(struct mmu_gather *tlb);
 void __tlb_abis_flush(struct mmu_gather *tlb);
 
 /*
- * Need the @nr PTEs from @ptep on be flushed? For @pte and what must hold see
- * abis_elide(). If nobody holds them they leave no mark in the flags that ask
- * for a flush; what remains is that the gather is not empty. A macro, since an
- * inline function makes gcc 12 spill registers in mprotect's loop.
+ * Need the @nr PTEs from @ptep on be flushed? @pte is what an atomic exchange
+ * returned for the first of them, with the accessed bits of all or'd in; for
+ * what must hold see abis_elide_request(). If nobody holds them they leave no
+ * mark in the flags that ask for a flush; what remains is that the gather is
+ * not empty. A macro, since an inline function makes gcc 12 spill registers in
+ * mprotect's loop.
  */
 #define tlb_abis_elide(tlb, ptep, pte, nr, address, site)	\
 	(abis_eliding() && __tlb_abis_elide(tlb, ptep, pte, nr, address, site))

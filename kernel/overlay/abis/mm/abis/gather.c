@@ -50,8 +50,10 @@ void __tlb_abis_elided(struct mmu_gather *tlb)
 /* If all that it lacked was a round, it may become one. */
 void __tlb_abis_flush(struct mmu_gather *tlb)
 {
-	/* At exit nobody is left to interrupt. */
-	if (tlb->fullmm || !(tlb->abis_asked || tlb->abis_accessed))
+	if (!(tlb->abis_asked || tlb->abis_accessed))
+		return;
+	/* At exit nobody is left to interrupt. A nested gather only ends like that. */
+	if (tlb->fullmm && !atomic_read(&tlb->mm->mm_users))
 		return;
 	this_cpu_add(abis_accessed[tlb->abis_site], tlb->abis_accessed);
 	tlb->abis_accessed = 0;
