@@ -267,6 +267,13 @@ static int map_region(struct run *run, enum backing backing, bool is_written, un
 	const int flags = backing == ANON ? MAP_PRIVATE | MAP_ANONYMOUS : backing == SHARED_FILE ? MAP_SHARED : MAP_PRIVATE;
 	char *at = region_at(&held.area, region);
 
+	/*
+	 * Where threads of two nodes have brought a file's pages back, each run of
+	 * pages on one node is reclaimed by itself, and its flush is a round for the
+	 * next: they come anew, from here.
+	 */
+	if (backing != ANON)
+		(void)posix_fadvise(held.file, (off_t)(region * REGION_BYTES), REGION_BYTES, POSIX_FADV_DONTNEED);
 	if (mmap(at, REGION_BYTES, PROT_READ | PROT_WRITE, flags | MAP_FIXED, backing == ANON ? -1 : held.file,
 		 backing == ANON ? 0 : (off_t)(region * REGION_BYTES)) != at)
 		return refused(run, "mmap");
