@@ -12,8 +12,9 @@ use std::process::ExitStatus;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// Longest silence before the guest's first line: a boot takes 3 to 5 s, on a busy machine a few times that.
-const FIRST_LINE_S: u64 = 90;
+/// Longest silence before the guest's first line: a boot takes 3 to 5 s, of a kernel that checks itself 40 s, and on a
+/// busy machine a few times that.
+const FIRST_LINE_S: u64 = 240;
 /// After the verdict the guest powers itself off.
 const POWER_OFF: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(50);
