@@ -65,7 +65,7 @@ pub enum Verb {
     Selftests(Selftests),
     /// Build kernels and emulator into the cache, and say where they are
     Build {
-        /// Kernels to build; where none is named, all but those that only some tests need (selftests-…)
+        /// Kernels to build; where none is named, all but those that only some tests need (selftests-vanilla, checked-abis)
         kernels: Vec<String>,
     },
     /// Install the Debian packages that a part is built with
@@ -304,6 +304,9 @@ pub struct Shell {
     /// Run this one command instead of a prompt
     #[arg(long, value_name = "TEXT")]
     pub command: Option<String>,
+    /// Take this program of this machine along, with its libraries, as /bin/NAME
+    #[arg(long, value_name = "FILE")]
+    pub with: Option<PathBuf>,
     #[arg(long, value_name = "N", default_value_t = 4)]
     pub cpus: u32,
     #[arg(long, value_name = "N", default_value_t = 1)]

@@ -44,6 +44,7 @@ macro_rules! storms {
 
 storms! {
     madvise_dontneed_is_attributed "madvise-dontneed",
+    threads_are_attributed "threads",
     madvise_free_is_attributed "madvise-free",
     madvise_pageout_is_attributed "madvise-pageout",
     munmap_is_attributed "munmap",
@@ -58,7 +59,10 @@ storms! {
     thp_collapse_is_attributed "thp-collapse",
     msync_is_attributed "msync",
     truncate_is_attributed "truncate",
+    reclaim_is_attributed "reclaim",
+    ksm_is_attributed "ksm",
     set_memory_is_attributed "set-memory",
+    vmalloc_is_attributed "vmalloc",
 }
 
 fn class<'a>(report: &'a Value, name: &str) -> &'a Value {
@@ -95,6 +99,36 @@ fn storms_of_100_000_are_seen_whole() {
         let memory = report["coverage"]["overhead"]["own_rss_kib_max"].as_u64().expect("a number");
         assert!(memory < 60 << 10, "{memory} KiB");
     }
+}
+
+/// More senders than there are rows: every shootdown is counted, and what was not described is said.
+#[test]
+fn ten_thousand_threads_are_counted_whole() {
+    if !may_watch("threads") {
+        return;
+    }
+    let storm = ["--", common::BINARY, "watch", "storm", "threads", "--rounds", "10000"];
+    let said = succeed(&mut ceasefire(&[&["watch", "stat", "--json"][..], &storm].concat()));
+    let report: Value = serde_json::from_str(said.stdout.lines().last().expect("a report")).expect("JSON");
+    let number = |value: &Value| value.as_u64().expect("a number");
+    let (user, own) = (class(&report, "user"), class(&report, "own"));
+    let share = (number(&user["queued"]) + number(&own["queued"])) as f64 / number(&user["kernel"]) as f64;
+    let senders = report["senders"].as_array().expect("senders");
+    let threads: std::collections::BTreeSet<u64> =
+        senders.iter().map(|sender| number(&sender["task"]["tid"])).collect();
+    let described: u64 = senders
+        .iter()
+        .filter(|sender| sender["class"] == "user")
+        .map(|sender| number(&sender["tally"]["shootdowns"]))
+        .sum();
+    let lost = number(&report["coverage"]["lost"]["rows"]);
+    println!("{} threads, {described} of {} described, {lost} rows lost", threads.len(), user["shootdowns"]);
+    assert!((0.999..=1.001).contains(&share), "saw {user} + {own}");
+    assert!(number(&user["shootdowns"]) >= 10_000, "{user}");
+    assert!(threads.len() >= 5000, "{} threads", threads.len());
+    assert!(described + lost >= number(&user["shootdowns"]), "{described} described, {lost} lost of {user}");
+    let memory = number(&report["coverage"]["overhead"]["own_rss_kib_max"]);
+    assert!(memory < 60 << 10, "{memory} KiB");
 }
 
 #[test]
@@ -166,6 +200,49 @@ fn bad_input_gets_one_sentence() {
     refused(&mut ceasefire(&["watch", "stat", "--cause", "weather"]), 2, "weather");
     refused(&mut ceasefire(&["watch", "stat", "--cgroup", "/no/such/group"]), 2, "/no/such/group");
     refused(&mut ceasefire(&["watch", "selftest", "no-such-storm"]), 2, "no-such-storm");
+    refused(&mut ceasefire(&["watch", "storm", "munmap", "--cpus", "1"]), 2, "two CPUs");
+    let isolated = std::fs::read_to_string("/sys/devices/system/cpu/isolated").unwrap_or_default();
+    if isolated.trim().is_empty() {
+        refused(&mut ceasefire(&["watch", "stat", "--isolated"]), 4, "no CPU is isolated");
+    }
+}
+
+/// What older kernels lack, withheld from the observer: it says what is lost and counts the rest.
+#[test]
+fn a_kernel_with_less_is_watched_as_far_as_it_goes() {
+    if !may_watch("fall-backs") {
+        return;
+    }
+    let without = |parts: &str, args: &[&str]| {
+        let mut command = ceasefire(args);
+        command.env("CEASEFIRE_WATCH_WITHOUT", parts);
+        command
+    };
+    let storm = ["--", common::BINARY, "watch", "storm", "munmap", "--rounds", "2000"];
+    let stat = [&["watch", "stat", "--json"][..], &storm].concat();
+    let csd = "csd_queue_cpu,csd_function_entry,csd_function_exit";
+    for (parts, blind, sees_targets) in
+        [(csd, "no csd tracepoints", false), ("btf", "no BTF", true), ("tlb_flush", "", true)]
+    {
+        let said = succeed(&mut without(parts, &stat));
+        let report: Value =
+            serde_json::from_str(said.stdout.lines().last().expect("a report")).expect("JSON");
+        let user = class(&report, "user");
+        println!("without {parts}: {user}");
+        let sentences = report["coverage"]["blind"].to_string();
+        assert!(sentences.contains(blind), "{parts}: {sentences}");
+        assert!(user["shootdowns"].as_u64().is_some_and(|n| n >= 1000), "{parts}: {user}");
+        assert_eq!(user["queued"].as_u64().is_some_and(|n| n >= 1000), sees_targets, "{parts}: {user}");
+        assert_eq!(user["requests"].is_null(), parts == "tlb_flush", "{parts}: {user}");
+    }
+    refused(&mut without(csd, &["watch", "trace", "0.1"]), 4, "single shootdowns are not seen");
+    let nothing = format!("{csd},tlb_flush");
+    refused(&mut without(&nothing, &["watch", "stat", "0.1", "1"]), 4, "none of the tracepoints");
+    let said = run(&mut without(&format!("{csd},btf"), &["watch", "check"]));
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    for lost in ["lost: targets, victims, the three times", "lost: addresses, pages, why full"] {
+        assert!(said.stdout.contains(lost), "{}", said.stdout);
+    }
 }
 
 #[test]

@@ -450,6 +450,7 @@ mod tests {
             engine: false,
             series: Vec::new(),
             modes: modes.iter().map(|mode| mode.to_string()).collect(),
+            packages: Vec::new(),
             only_by_name: false,
         }
     }

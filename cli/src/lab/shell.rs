@@ -4,7 +4,8 @@
 use super::measure;
 use crate::args;
 use ceasefire_base::{Error, Result};
-use ceasefire_build::Context;
+use ceasefire_build::{apps, Context};
+use ceasefire_run::files::{self, Scratch};
 use ceasefire_run::image::Images;
 use ceasefire_run::plan::{Boot, Request};
 use ceasefire_run::shell::{self, Shell};
@@ -29,7 +30,15 @@ pub fn run(ctx: &Context, args: &args::Shell) -> Result<()> {
     let machine = measure::machine(ctx, found)?;
     let cpu = measure::cpu(&args.machine, &machine)?;
     let kernels = measure::kernels(ctx, &choices, &args.machine)?;
-    let images = Images::prepare(ctx, &[], &[])?;
+    let scratch = Scratch::new("with")?;
+    let images = match &args.with {
+        None => Images::prepare(ctx, &[], &[])?,
+        Some(program) => {
+            let archive = scratch.path.join("program.cpio");
+            files::write_whole(&archive, &apps::of_host(program)?)?;
+            Images::prepare(ctx, &[], &[])?.with(archive)
+        }
+    };
     let accel = measure::accel(ctx, &args.machine, &machine, &kernels[0].kernel, &images)?;
     let shell = Shell {
         machine: &machine,

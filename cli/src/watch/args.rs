@@ -29,7 +29,7 @@ pub enum Verb {
     /// Kernel stacks by pages and by stolen time
     Stacks(Stacks),
     /// Who interrupts whom: senders down, victims across
-    Matrix(Stat),
+    Matrix(Matrix),
     /// Write what is seen to a file that any machine can read
     Record(Record),
     /// Show what a record holds; needs neither root nor this machine
@@ -116,6 +116,15 @@ pub struct Stat {
     /// Only counts: no stacks, so no causes
     #[arg(long)]
     pub no_stacks: bool,
+    /// Also those CPUs that are isolated or in nohz_full: who interrupted them; ends with 1 if anybody did
+    #[arg(long, conflicts_with = "sender_only")]
+    pub isolated: bool,
+    #[command(flatten)]
+    pub window: Window,
+}
+
+#[derive(Debug, Args)]
+pub struct Matrix {
     #[command(flatten)]
     pub window: Window,
 }
@@ -290,6 +299,9 @@ pub struct Storm {
     pub name: String,
     #[arg(long, default_value_t = 0)]
     pub rounds: u64,
+    /// Sender's and victim's CPU, instead of the first two
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    pub cpus: Vec<u32>,
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Windows of time on this machine: start watching, wait for the end, show the difference.
 
-use super::args::{By, Filters, Hist, Stacks, Stat, Trace, Window};
+use super::args::{By, Filters, Hist, Matrix, Stacks, Stat, Trace, Window};
 use super::causes::{causes, is_same};
+use super::isolated::Isolated;
 use super::lines::Lines;
 use ceasefire_base::exec::print_line;
 use ceasefire_base::{cancel, Error, Result};
@@ -51,24 +52,30 @@ pub fn stat(args: &Stat) -> Result<u8> {
         return Err(Error::usage("--cause and --no-stacks exclude each other: the stack tells the cause")
             .remedy("leave out --no-stacks"));
     }
+    let mut isolated = if args.isolated { Some(Isolated::find()?) } else { None };
     let options = Options {
         latencies: !args.sender_only,
         kernel_stacks: !args.no_stacks,
-        // Which victims belong to a cause is told by who interrupted them.
-        pairs: !args.window.filters.cause.is_empty(),
+        // Which victims belong to a cause, or to an isolated CPU's visitor, is told by who interrupted them.
+        pairs: !args.window.filters.cause.is_empty() || args.isolated,
         ..Options::default()
     };
     let what = match args.window.command.first() {
         Some(_) => format!("while '{}' ran", words(&args.window)),
         None => "on this machine".to_string(),
     };
-    windows("stat", options, &args.window, |window| views::stat::render(window, &what, args.window.top))
+    let top = args.window.top;
+    let code = windows("stat", options, &args.window, isolated.as_mut(), |window| {
+        views::stat::render(window, &what, top)
+    })?;
+    isolated.map_or(Ok(()), |isolated| isolated.verdict())?;
+    Ok(code)
 }
 
-pub fn matrix(args: &Stat) -> Result<u8> {
+pub fn matrix(args: &Matrix) -> Result<u8> {
     let kernel_stacks = !args.window.filters.cause.is_empty();
     let options = Options { histograms: false, kernel_stacks, ..Options::default() };
-    windows("matrix", options, &args.window, |window| views::matrix::render(window, args.window.top))
+    windows("matrix", options, &args.window, None, |window| views::matrix::render(window, args.window.top))
 }
 
 pub fn hist(args: &Hist) -> Result<u8> {
@@ -78,12 +85,12 @@ pub fn hist(args: &Hist) -> Result<u8> {
         By::Targets => HistBy::Targets,
     };
     let options = Options { pairs: false, senders: false, ..Options::default() };
-    windows("hist", options, &args.window, |window| views::hist::render(window, by))
+    windows("hist", options, &args.window, None, |window| views::hist::render(window, by))
 }
 
 pub fn stacks(args: &Stacks) -> Result<u8> {
     let options = Options { pairs: false, user_stacks: args.user_stacks, ..Options::default() };
-    windows("stacks", options, &args.window, |window| match args.folded {
+    windows("stacks", options, &args.window, None, |window| match args.folded {
         true => views::stacks::folded(window),
         false => views::stacks::render(window, args.window.top),
     })
@@ -101,6 +108,10 @@ pub fn trace(args: &Trace) -> Result<u8> {
     };
     let within_ns = args.within_us * 1000;
     let mut session = Session::start(options, window)?;
+    if !session.observer.sees_receivers() {
+        return Err(Error::skip("single shootdowns are not seen on this kernel: it has no csd tracepoints")
+            .remedy("use `ceasefire watch stat` for what can be counted, or Linux 6.5 or newer"));
+    }
     let mut lines = Lines::new(args.each, within_ns);
     let mut batching = [Range::Any, Range::Touching].map(|range| Batching::new(range, within_ns));
     if !window.json {
@@ -132,7 +143,7 @@ pub fn trace(args: &Trace) -> Result<u8> {
     batching.iter_mut().for_each(Batching::end);
     let all = session.window(&causes)?;
     if window.json {
-        print_line(&views::json::window("trace", &all));
+        print_line(&views::json::window("trace", &all).to_string());
     }
     match (args.summary, window.json) {
         (true, false) => {
@@ -150,6 +161,7 @@ fn windows(
     verb: &str,
     options: Options,
     window: &Window,
+    mut isolated: Option<&mut Isolated>,
     render: impl Fn(&Snapshot) -> String,
 ) -> Result<u8> {
     let causes = causes(&window.filters.cause)?;
@@ -158,8 +170,16 @@ fn windows(
     loop {
         let is_over = session.wait(window.interval, &mut |_, _| ())?;
         let report = session.window(&causes)?;
+        let mut json = views::json::window(verb, &report);
+        if let Some(isolated) = &mut isolated {
+            isolated.take(&report);
+            json["isolated"] = views::isolated::json(&report, &isolated.cpus);
+            if !window.json {
+                print_line(&views::isolated::render(&report, &isolated.cpus, window.top));
+            }
+        }
         print_line(&match window.json {
-            true => views::json::window(verb, &report),
+            true => json.to_string(),
             false => render(&report).trim_end().to_string(),
         });
         left = left.saturating_sub(1);

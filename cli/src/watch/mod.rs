@@ -5,6 +5,8 @@ pub mod args;
 mod causes;
 #[cfg(feature = "watch")]
 mod environment;
+#[cfg(feature = "watch")]
+mod isolated;
 mod lines;
 #[cfg(feature = "watch")]
 mod live;
@@ -22,7 +24,7 @@ use ceasefire_base::Result;
 /// The exit code: a command's own where one was run.
 pub fn run(watch: Watch) -> Result<u8> {
     if let Verb::Storm(storm) = watch.verb {
-        return ceasefire_watch_storms::make(&storm.name, storm.rounds).map(|()| 0);
+        return ceasefire_watch_storms::make(&storm.name, storm.rounds, &storm.cpus).map(|()| 0);
     }
     if let Verb::Report(report) = &watch.verb {
         return report::report(report);

@@ -146,8 +146,8 @@ impl Shown<'_> {
         let text = match (args.view, args.json) {
             (View::Savings, true) => views::savings::json(&window, batching, args.top),
             (View::Advice, true) => advice::json(&advise(), &window),
-            (View::Trace, true) => views::json::window("trace", &window),
-            (view, true) => views::json::window(name(view), &window),
+            (View::Trace, true) => views::json::window("trace", &window).to_string(),
+            (view, true) => views::json::window(name(view), &window).to_string(),
             (View::Stat, false) => views::stat::render(&window, &what(&reader.environment), args.top),
             (View::Hist, false) => views::hist::render(&window, by(args.by)),
             (View::Stacks, false) if args.folded => views::stacks::folded(&window),

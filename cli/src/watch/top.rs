@@ -36,7 +36,7 @@ fn plain(args: Top) -> Result<u8> {
         filters: args.filters,
         command: Vec::new(),
     };
-    live::stat(&Stat { sender_only: args.sender_only, no_stacks: false, window })
+    live::stat(&Stat { sender_only: args.sender_only, no_stacks: false, isolated: false, window })
 }
 
 struct Live(Observer);

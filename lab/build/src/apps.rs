@@ -288,6 +288,22 @@ impl Gathered {
     }
 }
 
+/// An archive with a program of this machine as /bin/NAME, and all it loads.
+pub fn of_host(program: &Path) -> Result<Vec<u8>> {
+    let remedy = "give the path of a program of this machine";
+    let unusable = |why: String| Error::usage(format!("cannot take {} along: {why}", program.display()));
+    let full = fs::canonicalize(program).map_err(|error| unusable(disk::reason(&error)).remedy(remedy))?;
+    let path = full.to_string_lossy().into_owned();
+    let mut gathered = gather(&[PathBuf::from("/")], &BTreeSet::from([path.clone()]))?;
+    if let Some(missing) = gathered.missing.first() {
+        return Err(unusable(format!("there is no file {missing}")).remedy(remedy));
+    }
+    if let (Some(file), Some(name)) = (gathered.files.remove(&path), full.file_name()) {
+        gathered.files.insert(format!("/bin/{}", name.to_string_lossy()), file);
+    }
+    archive(&gathered)
+}
+
 /// The programs, their loader, and the libraries that any of these asks for.
 fn gather(trees: &[PathBuf], programs: &BTreeSet<String>) -> Result<Gathered> {
     let mut gathered = Gathered::default();

@@ -71,6 +71,9 @@ pub struct KernelSpec {
     /// What its switch can be set to, what it boots with first; empty for a kernel without one.
     #[serde(default)]
     pub modes: Vec<String>,
+    /// Debian packages that building it needs, beside those that all kernels need.
+    #[serde(default)]
+    pub packages: Vec<String>,
     /// Left out where all kernels are built.
     #[serde(default)]
     pub only_by_name: bool,
@@ -150,7 +153,7 @@ pub fn build(context: &Context, name: &str) -> Result<KernelImage> {
     let changes = changes(&context.root, &spec)?;
     let (wishes, fragments) = read_fragments(&dir, &spec)?;
     let source = recipe::source(context, &base, PackageKind::Binary)?;
-    context.ensure(&PACKAGES)?;
+    context.ensure(&packages_of(&spec))?;
     let series_hash = changes.hash()?;
     let key = build_key(context, &fragments, &series_hash)?
         .text("source", format!("{} {} {}", base.package, source.version, source.sha256));
@@ -173,7 +176,7 @@ pub fn build(context: &Context, name: &str) -> Result<KernelImage> {
 pub fn build_from_tree(context: &Context, dir: &Path, spec_name: &str) -> Result<KernelImage> {
     let spec = find(context, spec_name)?;
     let tree = check_tree(dir)?;
-    context.ensure(&PACKAGES)?;
+    context.ensure(&packages_of(&spec))?;
     let kernel_dir = context.root.join("kernel");
     let (wishes, fragments) = read_fragments(&kernel_dir, &spec)?;
     let mut changes = changes(&context.root, &spec)?;
@@ -213,6 +216,10 @@ pub fn build_from_tree(context: &Context, dir: &Path, spec_name: &str) -> Result
     };
     let entry = plan.obtain(&key)?;
     image_of(&spec, &name, &entry, &format!("tree {}", &state[..16]), None, series_hash)
+}
+
+fn packages_of(spec: &KernelSpec) -> Vec<&str> {
+    PACKAGES.into_iter().chain(spec.packages.iter().map(String::as_str)).collect()
 }
 
 /// What a recipe lays over the source and patches in it.

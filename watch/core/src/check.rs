@@ -25,7 +25,7 @@ pub fn examine() -> Vec<Check> {
     let symbols = kernel::symbols();
     match &symbols {
         Ok(symbols) => {
-            let has = |name: &str| symbols.address(&format!("__traceiter_{name}")).is_some();
+            let has = |name: &str| kernel::has_tracepoint(symbols, name);
             let says =
                 |ok: bool, there: &str, lost: &str| if ok { there.to_string() } else { lost.to_string() };
             let csd = has("csd_queue_cpu") && has("csd_function_entry") && has("csd_function_exit");

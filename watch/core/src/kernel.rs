@@ -67,8 +67,19 @@ pub fn release() -> String {
     fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_string()
 }
 
+/// Tests name parts here, by commas, that the observer is to find missing: tracepoints, and `btf`.
+const WITHOUT: &str = "CEASEFIRE_WATCH_WITHOUT";
+
+fn is_withheld(part: &str) -> bool {
+    std::env::var(WITHOUT).is_ok_and(|parts| parts.split(',').any(|one| one == part))
+}
+
+pub fn has_tracepoint(symbols: &Symbols, name: &str) -> bool {
+    !is_withheld(name) && symbols.address(&format!("__traceiter_{name}")).is_some()
+}
+
 pub fn has_btf() -> bool {
-    fs::metadata("/sys/kernel/btf/vmlinux").is_ok_and(|meta| meta.len() > 0)
+    !is_withheld("btf") && fs::metadata("/sys/kernel/btf/vmlinux").is_ok_and(|meta| meta.len() > 0)
 }
 
 /// The mode, where it keeps us out.

@@ -120,7 +120,7 @@ impl Observer {
         }
         let symbols = kernel::symbols()?;
         let functions = kernel::functions(&symbols)?;
-        let has = |name: &str| symbols.address(&format!("__traceiter_{name}")).is_some();
+        let has = |name: &str| kernel::has_tracepoint(&symbols, name);
         let has_csd = has("csd_queue_cpu");
         let has_receivers = has_csd && has("csd_function_entry") && has("csd_function_exit");
         let has_announcements = has("tlb_flush");
@@ -230,6 +230,11 @@ impl Observer {
             take(self.shootdown(event)?);
         }
         Ok(())
+    }
+
+    /// Victims, times and single shootdowns: what the receiving side tells.
+    pub fn sees_receivers(&self) -> bool {
+        self.options.latencies
     }
 
     /// The clock of `start_ns` and `taken_ns`.

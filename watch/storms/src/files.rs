@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Storms on mapped files and on memory that leaves the kernel's own map.
 
+use crate::group::Group;
 use crate::stage::{check, failed, unsupported, Area, Stage, PAGE};
 use crate::PAGES;
-use ceasefire_base::{Error, Result};
+use ceasefire_base::{cancel, Error, Result};
 use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
@@ -38,6 +39,24 @@ pub fn pageout(stage: &mut Stage, rounds: u64) -> Result<()> {
             area.read(page);
         }
         area.advise(0, PAGES, libc::MADV_PAGEOUT)?;
+    }
+    Ok(())
+}
+
+/// A limit below what its group uses makes the storm itself reclaim.
+pub fn reclaim(stage: &mut Stage, rounds: u64) -> Result<()> {
+    const FILE_PAGES: u64 = 256;
+    // The pages are charged to the group that reads them first.
+    let group = Group::join()?;
+    let file = on_disk(FILE_PAGES)?;
+    let area = shared(&file, FILE_PAGES)?;
+    stage.wait_for_victim();
+    for _ in 0..rounds {
+        cancel::check()?;
+        for page in 0..FILE_PAGES {
+            area.read(page);
+        }
+        group.shrink()?;
     }
     Ok(())
 }

@@ -2,7 +2,10 @@
 //! Storms whose every shootdown is known beforehand: who sends it, whom it interrupts, why, and for how many pages.
 //! One thread calls, another spins on the next CPU in the same address space.
 mod files;
+mod group;
+mod kernel;
 mod memory;
+mod nodes;
 mod stage;
 
 use ceasefire_base::{Error, Result};
@@ -14,10 +17,14 @@ pub struct Truth {
     pub storm: String,
     pub sender_tid: u32,
     pub sender_cpu: u32,
+    /// Not the storm sends, but kernel threads whose names begin like this, wherever they run.
+    pub sender_comm: Option<String>,
     pub victim_tid: u32,
     pub victim_cpu: u32,
     /// Calls that each must send one shootdown of the expected cause.
     pub rounds: u64,
+    /// Median time of a call; only of storms of one madvise each.
+    pub call_ns_p50: Option<u32>,
     /// The victim was on its CPU all the time: it made progress, and was never switched out.
     pub is_undisturbed: bool,
 }
@@ -43,7 +50,8 @@ pub struct Storm {
     /// Others that the same calls bring along.
     pub besides: &'static [&'static str],
     pub rounds: u64,
-    /// Nothing in it takes the victim off its CPU.
+    /// Nothing in it takes the victim off its CPU, which it has for itself. Else the kernel's own threads, which the storm
+    /// waits for, get their turns there.
     pub is_steady: bool,
     run: fn(&mut stage::Stage, u64) -> Result<()>,
 }
@@ -62,6 +70,11 @@ pub const PAGES: u64 = 8;
 
 pub const STORMS: &[Storm] = &[
     storm("madvise-dontneed", Pages::Exactly(PAGES), 1, 5000, memory::dontneed),
+    Storm {
+        cause: "madvise-dontneed",
+        besides: &["munmap", "mprotect"],
+        ..storm("threads", Pages::Exactly(PAGES), 0, 2000, memory::threads)
+    },
     storm("madvise-free", Pages::Exactly(PAGES), 1, 5000, memory::free),
     Storm { besides: &["madvise-cold"], ..storm("madvise-pageout", Pages::Any, 0, 200, files::pageout) },
     storm("munmap", Pages::Exactly(PAGES), 1, 5000, memory::munmap),
@@ -81,7 +94,21 @@ pub const STORMS: &[Storm] = &[
     },
     storm("msync", Pages::Exactly(1), 1, 100, files::msync),
     storm("truncate", Pages::Exactly(PAGES), 1, 2000, files::truncate),
+    Storm { is_steady: false, ..storm("reclaim", Pages::Any, 0, 20, files::reclaim) },
+    Storm {
+        is_steady: false,
+        besides: &["numa-migrate"],
+        ..storm("numa-balancing", Pages::Any, 0, 3, nodes::balance)
+    },
+    storm("migration", Pages::Any, 0, 200, nodes::migrate),
+    storm("soft-dirty", Pages::Full, 1, 1000, memory::soft_dirty),
+    Storm { is_steady: false, ..storm("ksm", Pages::Exactly(1), 0, 5, kernel::ksm) },
     Storm { class: "kernel-range", ..storm("set-memory", Pages::Exactly(1), 1, 500, files::secret) },
+    Storm {
+        class: "kernel-range",
+        is_steady: false,
+        ..storm("vmalloc", Pages::Any, 0, 20_000, kernel::vmalloc)
+    },
 ];
 
 pub fn find(name: &str) -> Result<&'static Storm> {
@@ -92,11 +119,11 @@ pub fn find(name: &str) -> Result<&'static Storm> {
     })
 }
 
-/// Makes a storm in this process and prints its [`Truth`].
-pub fn make(name: &str, rounds: u64) -> Result<()> {
+/// Makes a storm in this process, on the sender's and the victim's CPU, and prints its [`Truth`]. No CPUs: the first two.
+pub fn make(name: &str, rounds: u64, cpus: &[u32]) -> Result<()> {
     let storm = find(name)?;
     let rounds = if rounds == 0 { storm.rounds } else { rounds };
-    let mut stage = stage::Stage::open()?;
+    let mut stage = stage::Stage::open(cpus, storm.is_steady)?;
     (storm.run)(&mut stage, rounds)?;
     let truth = stage.close(storm.name, rounds);
     let text = serde_json::to_string(&truth).map_err(|error| Error::failed(format!("no truth: {error}")))?;

@@ -4,6 +4,7 @@
 use crate::stage::{check, failed, unsupported, Area, Stage, PAGE};
 use crate::PAGES;
 use ceasefire_base::{Error, Result};
+use std::time::Instant;
 
 const PRIVATE: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
 const BYTES: usize = PAGES as usize * PAGE;
@@ -21,10 +22,14 @@ fn amid(pages: u64) -> Result<Area> {
 
 fn advised(stage: &mut Stage, rounds: u64, advice: i32) -> Result<()> {
     let area = amid(PAGES)?;
+    // All at once: a vector that grows would send shootdowns of its own.
+    stage.calls_ns.reserve(rounds as usize);
     stage.wait_for_victim();
     for _ in 0..rounds {
         area.touch(PAGES);
+        let begun = Instant::now();
         area.advise(0, PAGES, advice)?;
+        stage.calls_ns.push(begun.elapsed().as_nanos() as u32);
     }
     Ok(())
 }
@@ -35,6 +40,25 @@ pub fn dontneed(stage: &mut Stage, rounds: u64) -> Result<()> {
 
 pub fn free(stage: &mut Stage, rounds: u64) -> Result<()> {
     advised(stage, rounds, libc::MADV_FREE)
+}
+
+/// Each call comes from a thread of its own.
+pub fn threads(stage: &mut Stage, rounds: u64) -> Result<()> {
+    stage.sender_comm = Some("ceasefire");
+    let area = amid(PAGES)?;
+    let at = area.0 as usize;
+    stage.wait_for_victim();
+    for _ in 0..rounds {
+        let call = move || {
+            let area = Area(at as *mut u8);
+            area.touch(PAGES);
+            area.advise(0, PAGES, libc::MADV_DONTNEED)
+        };
+        let thread = std::thread::Builder::new().stack_size(64 << 10).spawn(call);
+        let thread = thread.map_err(|error| Error::failed(format!("a thread was refused: {error}")))?;
+        thread.join().map_err(|_| Error::failed("a thread of the storm panicked"))??;
+    }
+    Ok(())
 }
 
 pub fn munmap(stage: &mut Stage, rounds: u64) -> Result<()> {
@@ -120,6 +144,18 @@ pub fn cow(stage: &mut Stage, rounds: u64) -> Result<()> {
     for page in 0..rounds {
         area.read(page);
         area.write(page, 1);
+    }
+    Ok(())
+}
+
+/// Clearing the bits write-protects everything, and flushes once.
+pub fn soft_dirty(stage: &mut Stage, rounds: u64) -> Result<()> {
+    let area = amid(PAGES)?;
+    let clear = || std::fs::write("/proc/self/clear_refs", "4");
+    stage.wait_for_victim();
+    for _ in 0..rounds {
+        area.touch(PAGES);
+        clear().map_err(|_| unsupported("no soft-dirty bits (/proc/self/clear_refs)"))?;
     }
     Ok(())
 }

@@ -20,6 +20,10 @@ pub struct Stage {
     shared: &'static Shared,
     victim: Option<JoinHandle<()>>,
     cpus: [u32; 2],
+    /// Kernel threads that send in the caller's stead.
+    pub sender_comm: Option<&'static str>,
+    /// Time of each call, where a storm takes it.
+    pub calls_ns: Vec<u32>,
 }
 
 pub fn failed(what: &str) -> Error {
@@ -32,15 +36,22 @@ pub fn unsupported(what: &str) -> Error {
 }
 
 impl Stage {
-    pub fn open() -> Result<Stage> {
-        let cpus = two_cpus()?;
+    pub fn open(cpus: &[u32], is_steady: bool) -> Result<Stage> {
+        let cpus = match cpus {
+            [] => two_cpus()?,
+            [sender, victim] if sender != victim => [*sender, *victim],
+            _ => {
+                return Err(Error::usage("a storm has two CPUs")
+                    .remedy("give --cpus A,B, the sender's and the victim's"))
+            }
+        };
         // Shared memory: a fork must not make the victim copy the page it writes to.
         let memory = Area::map(PAGE, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1)?;
         // SAFETY: a zeroed page that is never unmapped; a zeroed Shared is a valid one.
         let shared: &'static Shared = unsafe { &*memory.0.cast::<Shared>() };
         let theirs = shared;
         let victim = std::thread::spawn(move || {
-            settle(cpus[1]);
+            settle(cpus[1], is_steady);
             theirs.tid.store(tid(), Ordering::Release);
             let before = switches();
             while !theirs.stop.load(Ordering::Relaxed) {
@@ -49,11 +60,11 @@ impl Stage {
             }
             theirs.switches.store(switches() - before, Ordering::Release);
         });
-        settle(cpus[0]);
+        settle(cpus[0], is_steady);
         while shared.tid.load(Ordering::Acquire) == 0 {
             std::thread::yield_now();
         }
-        Ok(Stage { shared, victim: Some(victim), cpus })
+        Ok(Stage { shared, victim: Some(victim), cpus, sender_comm: None, calls_ns: Vec::new() })
     }
 
     /// Until the victim has made some turns: it runs now.
@@ -65,13 +76,17 @@ impl Stage {
     }
 
     pub fn close(mut self, storm: &str, rounds: u64) -> Truth {
+        self.calls_ns.sort_unstable();
+        let call_ns_p50 = self.calls_ns.get(self.calls_ns.len() / 2).copied();
         let truth = |shared: &Shared| Truth {
             storm: storm.to_string(),
             sender_tid: tid(),
             sender_cpu: self.cpus[0],
+            sender_comm: self.sender_comm.map(str::to_string),
             victim_tid: shared.tid.load(Ordering::Acquire),
             victim_cpu: self.cpus[1],
             rounds,
+            call_ns_p50,
             is_undisturbed: shared.switches.load(Ordering::Acquire) == 0,
         };
         self.shared.stop.store(true, Ordering::Release);
@@ -172,13 +187,15 @@ fn two_cpus() -> Result<[u32; 2]> {
     }
 }
 
-fn settle(cpu: u32) {
+fn settle(cpu: u32, is_realtime: bool) {
     // SAFETY: the set is plain data; a refusal only makes the storm less steady, which its truth tells.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(cpu as usize, &mut set);
         libc::sched_setaffinity(0, std::mem::size_of_val(&set), &set);
-        let parameter = libc::sched_param { sched_priority: 1 };
-        libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameter);
+        if is_realtime {
+            let parameter = libc::sched_param { sched_priority: 1 };
+            libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameter);
+        }
     }
 }

@@ -5,11 +5,11 @@ use ceasefire_watch_model::{Shootdown, Snapshot, Stacks, SCHEMA};
 use serde_json::{json, Value};
 
 /// A report of a window; the same whatever the verb, which is named.
-pub fn window(verb: &str, window: &Snapshot) -> String {
+pub fn window(verb: &str, window: &Snapshot) -> Value {
     let mut value = serde_json::to_value(window).unwrap_or(Value::Null);
     value["schema"] = json!(SCHEMA);
     value["verb"] = json!(verb);
-    value.to_string()
+    value
 }
 
 /// One shootdown, its stacks by name.

@@ -2,6 +2,7 @@
 //! A snapshot as text. Pure: no BPF, no terminal, no clock; what is printed depends on what is passed alone.
 pub mod hist;
 pub mod honesty;
+pub mod isolated;
 pub mod json;
 pub mod matrix;
 pub mod numbers;

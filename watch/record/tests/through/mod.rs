@@ -58,7 +58,7 @@ fn draw(whole: &Snapshot, batching: &[Batching]) -> usize {
         views::matrix::render(whole, 5),
         views::savings::render(whole, Some(batching), 5),
         views::savings::json(whole, Some(batching), 5),
-        views::json::window("stat", whole),
+        views::json::window("stat", whole).to_string(),
     ];
     for text in &texts {
         assert!(!text.contains('\u{1b}'), "a control character came through: {text:?}");

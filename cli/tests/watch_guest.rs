@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The observer inside the lab's guest: another kernel, two nodes, CPUs that are left alone.
+
+mod common;
+use common::{ceasefire, run, Said};
+use serde_json::Value;
+
+/// Runs one command in a guest whose last CPU of four is isolated; the guest's own lines.
+fn in_guest(command: &str) -> Said {
+    let args = [
+        "lab",
+        "shell",
+        "--kernel",
+        "observed",
+        "--cpus",
+        "4",
+        "--nodes",
+        "2",
+        "--kernel-args",
+        "isolcpus=3 nohz_full=3",
+        "--with",
+        common::BINARY,
+        "--command",
+        command,
+    ];
+    run(&mut ceasefire(&args))
+}
+
+fn json_lines(said: &Said) -> Vec<Value> {
+    said.stdout.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+/// Two of them only such a guest can make.
+#[test]
+fn every_storm_is_attributed_on_linux_6_12_with_two_nodes() {
+    let said = in_guest("ceasefire watch selftest --json");
+    let verdicts = json_lines(&said);
+    for verdict in &verdicts {
+        println!("{:<6} {:<17} {}", verdict["verdict"], verdict["storm"], verdict["detail"]);
+    }
+    assert_eq!(said.code, 0, "{}\n{}", said.stdout, said.stderr);
+    let is = |name: &str, wanted: &str| {
+        verdicts.iter().any(|verdict| verdict["storm"] == name && verdict["verdict"] == wanted)
+    };
+    for name in ["numa-balancing", "migration", "soft-dirty", "munmap", "mprotect", "cow", "ksm", "reclaim"] {
+        assert!(is(name, "ok"), "{name}: {}", said.stdout);
+    }
+    let skipped = verdicts.iter().filter(|verdict| verdict["verdict"] == "skip").count();
+    assert!(skipped == 0 && verdicts.len() >= 20, "{}", said.stdout);
+}
+
+#[test]
+fn an_isolated_cpu_that_is_interrupted_is_told_of() {
+    let stat = |cpus: &str| {
+        let storm = format!("ceasefire watch storm munmap --rounds 200 --cpus {cpus}");
+        in_guest(&format!("ceasefire watch stat --json --isolated -- {storm}"))
+    };
+    let (left_alone, visited) = (stat("1,2"), stat("2,3"));
+    let report = |said: &Said| {
+        let of = json_lines(said).into_iter().find(|line| line["verb"] == "stat");
+        of.unwrap_or_else(|| panic!("no report: {}\n{}", said.stdout, said.stderr))["isolated"].clone()
+    };
+    assert_eq!(left_alone.code, 0, "{}\n{}", left_alone.stdout, left_alone.stderr);
+    assert_eq!(report(&left_alone), serde_json::json!({"cpus": [3], "interruptions": 0}));
+    assert_eq!(visited.code, 1, "{}\n{}", visited.stdout, visited.stderr);
+    assert!(report(&visited)["interruptions"].as_u64().is_some_and(|n| n >= 200), "{}", visited.stdout);
+    assert!(visited.stdout.contains("shootdowns interrupted the isolated CPUs 3"), "{}", visited.stdout);
+}
