@@ -174,19 +174,7 @@ const USER: &[(&[&str], Cause)] = &[
 ];
 
 const KERNEL: &[(&[&str], Cause)] = &[
-    (
-        &[
-            "change_page_attr_*",
-            "__change_page_attr*",
-            "cpa_flush",
-            "set_memory_*",
-            "set_direct_map_*",
-            "set_pages_*",
-            "secretmem_*",
-            "__set_memory_*",
-        ],
-        Cause::SetMemory,
-    ),
+    // Changing attributes purges first what vmalloc freed.
     (
         &[
             "__purge_vmap_area_lazy",
@@ -200,6 +188,19 @@ const KERNEL: &[(&[&str], Cause)] = &[
             "reclaim_and_purge_vmap_areas",
         ],
         Cause::Vmalloc,
+    ),
+    (
+        &[
+            "change_page_attr_*",
+            "__change_page_attr*",
+            "cpa_flush",
+            "set_memory_*",
+            "set_direct_map_*",
+            "set_pages_*",
+            "secretmem_*",
+            "__set_memory_*",
+        ],
+        Cause::SetMemory,
     ),
 ];
 

@@ -103,7 +103,11 @@ pub const STORMS: &[Storm] = &[
     storm("migration", Pages::Any, 0, 200, nodes::migrate),
     storm("soft-dirty", Pages::Full, 1, 1000, memory::soft_dirty),
     Storm { is_steady: false, ..storm("ksm", Pages::Exactly(1), 0, 5, kernel::ksm) },
-    Storm { class: "kernel-range", ..storm("set-memory", Pages::Exactly(1), 1, 500, files::secret) },
+    Storm {
+        class: "kernel-range",
+        besides: &["vmalloc"],
+        ..storm("set-memory", Pages::Exactly(1), 1, 500, files::secret)
+    },
     Storm {
         class: "kernel-range",
         is_steady: false,
