@@ -201,6 +201,7 @@ fn bad_input_gets_one_sentence() {
     refused(&mut ceasefire(&["watch", "stat", "--cgroup", "/no/such/group"]), 2, "/no/such/group");
     refused(&mut ceasefire(&["watch", "selftest", "no-such-storm"]), 2, "no-such-storm");
     refused(&mut ceasefire(&["watch", "storm", "munmap", "--cpus", "1"]), 2, "two CPUs");
+    refused(&mut ceasefire(&["watch", "stat", "--isolated", "-c", "0"]), 2, "a filter would hide some");
     let isolated = std::fs::read_to_string("/sys/devices/system/cpu/isolated").unwrap_or_default();
     if isolated.trim().is_empty() {
         refused(&mut ceasefire(&["watch", "stat", "--isolated"]), 4, "no CPU is isolated");

@@ -22,6 +22,14 @@ pub fn run(ctx: &Context, args: &args::Shell) -> Result<()> {
     if let Some(text) = &args.command {
         shell::check_command(text)?;
     }
+    if args.with.is_some() && ctx.dry_run {
+        return Err(Error::usage(
+            "--with and --dry-run exclude each other: the archive is made for one boot",
+        )
+        .remedy("leave out one of them"));
+    }
+    // Before minutes are spent on building.
+    let program = args.with.as_deref().map(apps::of_host).transpose()?;
     let modes: Vec<String> = args.mode.iter().cloned().collect();
     let choices = measure::choices(ctx, std::slice::from_ref(&args.kernel), &modes, &args.machine)?;
     let memory_mib = measure::check_machine(&args.machine)?;
@@ -31,14 +39,12 @@ pub fn run(ctx: &Context, args: &args::Shell) -> Result<()> {
     let cpu = measure::cpu(&args.machine, &machine)?;
     let kernels = measure::kernels(ctx, &choices, &args.machine)?;
     let scratch = Scratch::new("with")?;
-    let images = match &args.with {
-        None => Images::prepare(ctx, &[], &[])?,
-        Some(program) => {
-            let archive = scratch.path.join("program.cpio");
-            files::write_whole(&archive, &apps::of_host(program)?)?;
-            Images::prepare(ctx, &[], &[])?.with(archive)
-        }
-    };
+    let mut images = Images::prepare(ctx, &[], &[])?;
+    if let Some(program) = program {
+        let archive = scratch.path.join("program.cpio");
+        files::write_whole(&archive, &program)?;
+        images = images.with(archive);
+    }
     let accel = measure::accel(ctx, &args.machine, &machine, &kernels[0].kernel, &images)?;
     let shell = Shell {
         machine: &machine,

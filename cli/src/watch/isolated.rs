@@ -8,7 +8,7 @@ use ceasefire_watch_views::numbers::count;
 use std::collections::BTreeSet;
 use std::fs;
 
-/// Where the kernel names them. Tests give another list.
+/// Where the kernel names them.
 const FILES: [&str; 2] = ["/sys/devices/system/cpu/isolated", "/sys/devices/system/cpu/nohz_full"];
 
 pub struct Isolated {

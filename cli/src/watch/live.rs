@@ -52,6 +52,10 @@ pub fn stat(args: &Stat) -> Result<u8> {
         return Err(Error::usage("--cause and --no-stacks exclude each other: the stack tells the cause")
             .remedy("leave out --no-stacks"));
     }
+    if args.isolated && !args.window.filters.words().is_empty() {
+        return Err(Error::usage("--isolated is about everybody's shootdowns: a filter would hide some")
+            .remedy("leave out the filters, or --isolated"));
+    }
     let mut isolated = if args.isolated { Some(Isolated::find()?) } else { None };
     let options = Options {
         latencies: !args.sender_only,
@@ -170,18 +174,22 @@ fn windows(
     loop {
         let is_over = session.wait(window.interval, &mut |_, _| ())?;
         let report = session.window(&causes)?;
-        let mut json = views::json::window(verb, &report);
         if let Some(isolated) = &mut isolated {
             isolated.take(&report);
-            json["isolated"] = views::isolated::json(&report, &isolated.cpus);
-            if !window.json {
-                print_line(&views::isolated::render(&report, &isolated.cpus, window.top));
-            }
         }
-        print_line(&match window.json {
-            true => json.to_string(),
-            false => render(&report).trim_end().to_string(),
-        });
+        let cpus = isolated.as_ref().map(|isolated| &isolated.cpus);
+        if window.json {
+            let mut json = views::json::window(verb, &report);
+            if let Some(cpus) = cpus {
+                json["isolated"] = views::isolated::json(&report, cpus);
+            }
+            print_line(&json.to_string());
+        } else {
+            if let Some(cpus) = cpus {
+                print_line(&views::isolated::render(&report, cpus, window.top));
+            }
+            print_line(render(&report).trim_end());
+        }
         left = left.saturating_sub(1);
         if is_over || window.interval.is_none() || left == 0 || ceasefire_base::exec::output_is_over() {
             return session.finish();
