@@ -8,6 +8,7 @@ pub mod coverage;
 pub mod histogram;
 pub mod interrupts;
 pub mod neighbours;
+pub mod ranges;
 mod retain;
 pub mod shootdown;
 pub mod snapshot;

@@ -4,6 +4,7 @@
 use crate::stage::{failed, Area, Stage, PAGE};
 use crate::PAGES;
 use ceasefire_base::{cancel, Error, Result};
+use ceasefire_watch_model::ranges;
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -12,11 +13,7 @@ const MPOL_MF_MOVE: i32 = 2;
 
 fn nodes() -> Result<Vec<i32>> {
     let text = fs::read_to_string("/sys/devices/system/node/has_memory").unwrap_or_default();
-    let span = |text: &str| {
-        let (first, last) = text.split_once('-').unwrap_or((text, text));
-        Some(first.trim().parse::<i32>().ok()?..=last.trim().parse::<i32>().ok()?)
-    };
-    let nodes: Vec<i32> = text.trim().split(',').filter_map(span).flatten().collect();
+    let nodes: Vec<i32> = ranges::parse(&text).into_iter().filter_map(|node| node.try_into().ok()).collect();
     match nodes.len() {
         0 | 1 => Err(Error::skip("this machine has one node").remedy("run it where memory has two nodes")),
         _ => Ok(nodes),

@@ -3,7 +3,7 @@
 
 use crate::numbers::{count, time};
 use crate::{stat, table};
-use ceasefire_watch_model::{Class, Snapshot, Victim};
+use ceasefire_watch_model::{ranges, Class, Snapshot, Victim};
 use serde_json::{json, Value};
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub fn interruptions(window: &Snapshot, cpus: &[u32]) -> u64 {
 pub fn render(window: &Snapshot, cpus: &[u32], top: usize) -> String {
     let mut text = format!(
         " isolated CPUs {}: {} interruptions in {}\n",
-        list(cpus),
+        ranges::show(cpus),
         count(interruptions(window, cpus)),
         time(window.window_ns)
     );
@@ -66,22 +66,6 @@ fn rows(window: &Snapshot, cpus: &[u32]) -> Vec<(u64, Vec<String>)> {
         .collect();
     rows.sort_by_key(|(n, _)| std::cmp::Reverse(*n));
     rows
-}
-
-/// 2, 3, 4, 7 as `2-4,7`.
-pub fn list(cpus: &[u32]) -> String {
-    let mut spans: Vec<(u32, u32)> = Vec::new();
-    for cpu in cpus {
-        match spans.last_mut() {
-            Some((_, last)) if last.checked_add(1) == Some(*cpu) => *last = *cpu,
-            _ => spans.push((*cpu, *cpu)),
-        }
-    }
-    let span = |(first, last): &(u32, u32)| match first == last {
-        true => first.to_string(),
-        false => format!("{first}-{last}"),
-    };
-    spans.iter().map(span).collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]
@@ -154,12 +138,5 @@ mod tests {
         let row = "1    victim 2              3  user   sender 1  munmap";
         assert!(text.contains(row), "{text}");
         assert_eq!(json(&window, &[1])["interruptions"], 3);
-    }
-
-    #[test]
-    fn lists_are_as_the_kernel_writes_them() {
-        assert_eq!(list(&[]), "");
-        assert_eq!(list(&[3]), "3");
-        assert_eq!(list(&[2, 3, 4, 7, 9, 10]), "2-4,7,9-10");
     }
 }
