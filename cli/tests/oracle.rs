@@ -291,8 +291,8 @@ fn stress_every_site_and_reason() {
 }
 
 /// The kernel that people run: it asks nobody, and does so faster.
-fn stress_stale_reads(cpus: &str, threads: u64, thread_mode: &str) {
-    let (pages, begun) = (budget().to_string(), Instant::now());
+fn stress_stale_reads(cpus: &str, threads: u64, thread_mode: &str, pages: u64) {
+    let (pages, begun) = (pages.to_string(), Instant::now());
     let args = ["stale", "--units", &pages, "--cpus", cpus, "--nodes", "2", "--tlb", "hardware"];
     let args: Vec<&str> = args.into_iter().chain(["--thread-mode", thread_mode]).collect();
     let results = without_error(&args, &named("abis", ""));
@@ -312,13 +312,14 @@ fn stress_stale_reads(cpus: &str, threads: u64, thread_mode: &str) {
 #[test]
 #[ignore = "long: make test-stress"]
 fn stress_stale_reads_on_two_host_threads() {
-    stress_stale_reads("2", 2, "multi");
+    stress_stale_reads("2", 2, "multi", budget());
 }
 
 #[test]
 #[ignore = "long: make test-stress"]
 fn stress_stale_reads_round_robin() {
-    stress_stale_reads("16", 16, "single");
+    // 1,000 pages a second, and 5 flushes received for each.
+    stress_stale_reads("16", 16, "single", budget() / 10);
 }
 
 /// Everything at once, asked at every elision.
