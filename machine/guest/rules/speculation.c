@@ -3,8 +3,8 @@
 #include "rules.h"
 
 #define WAIT_US_MAX 20000000
-/* Long enough for many walks. */
-#define WHILE_US 3000
+/* Long enough for many walks, also where the emulator's timer has to wait for its turn on the host. */
+#define WHILE_US 100000
 
 static void spin_us(uint64_t us)
 {
