@@ -7,22 +7,13 @@ use serde_json::Value;
 
 /// Runs one command in a guest whose last CPU of four is isolated; the guest's own lines.
 fn in_guest(command: &str) -> Said {
-    let args = [
-        "lab",
-        "shell",
-        "--kernel",
-        "observed",
-        "--cpus",
-        "4",
-        "--nodes",
-        "2",
-        "--kernel-args",
-        "isolcpus=3 nohz_full=3",
-        "--with",
-        common::BINARY,
-        "--command",
-        command,
-    ];
+    with_words("isolcpus=3 nohz_full=3", command)
+}
+
+fn with_words(words: &str, command: &str) -> Said {
+    let mut args = vec!["lab", "shell", "--kernel", "observed", "--cpus", "4", "--nodes", "2"];
+    args.extend(["--kernel-args", words, "--with", common::BINARY, "--with", "/usr/bin/mount"]);
+    args.extend(["--command", command]);
     run(&mut ceasefire(&args))
 }
 
@@ -65,4 +56,14 @@ fn an_isolated_cpu_that_is_interrupted_is_told_of() {
     assert_eq!(visited.code, 1, "{}\n{}", visited.stdout, visited.stderr);
     assert!(report(&visited)["interruptions"].as_u64().is_some_and(|n| n >= 200), "{}", visited.stdout);
     assert!(visited.stdout.contains("shootdowns interrupted the isolated CPUs 3"), "{}", visited.stdout);
+}
+
+#[test]
+fn a_kernel_that_is_locked_down_is_told_of() {
+    let show = "mount -t securityfs none /sys/kernel/security";
+    let said = with_words("lockdown=confidentiality", &format!("{show}; ceasefire watch stat 1 1"));
+    assert_eq!(said.code, 4, "{}\n{}", said.stdout, said.stderr);
+    let text = said.stdout + &said.stderr;
+    assert!(text.contains("this kernel is locked down (confidentiality)"), "{text}");
+    assert!(text.contains("boot without lockdown=confidentiality"), "{text}");
 }
