@@ -4,6 +4,11 @@
 mod common;
 use common::{ceasefire, refused, run, skip, succeed};
 use serde_json::Value;
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// False, and a skip is noted, where this machine does not let us watch.
 fn may_watch(name: &str) -> bool {
@@ -202,6 +207,15 @@ fn bad_input_gets_one_sentence() {
     refused(&mut ceasefire(&["watch", "selftest", "no-such-storm"]), 2, "no-such-storm");
     refused(&mut ceasefire(&["watch", "storm", "munmap", "--cpus", "1"]), 2, "two CPUs");
     refused(&mut ceasefire(&["watch", "stat", "--isolated", "-c", "0"]), 2, "a filter would hide some");
+    refused(&mut ceasefire(&["watch", "stat", "-c", "4294967295"]), 2, "no CPU 4294967295");
+    refused(&mut ceasefire(&["watch", "stat", "--cgroup", "/tmp"]), 2, "none of cgroup v2");
+    refused(&mut ceasefire(&["watch", "stat", "--sender-only", "--min-us", "1"]), 2, "exclude each other");
+    let thread = std::thread::spawn(|| {
+        // SAFETY: gettid() has no preconditions.
+        let tid = unsafe { libc::gettid() }.to_string();
+        refused(&mut ceasefire(&["watch", "stat", "-p", &tid]), 2, "is a thread of process");
+    });
+    thread.join().expect("a refusal");
     let isolated = std::fs::read_to_string("/sys/devices/system/cpu/isolated").unwrap_or_default();
     if isolated.trim().is_empty() {
         refused(&mut ceasefire(&["watch", "stat", "--isolated"]), 4, "no CPU is isolated");
@@ -251,9 +265,173 @@ fn a_closed_pipe_ends_it() {
     if !may_watch("pipe") {
         return;
     }
-    let watch = format!("timeout 20 {} watch stat 0.1 --json", common::BINARY);
-    let script = format!("{{ {watch}; echo status $? >&2; }} | head -n 1");
-    let said = run(std::process::Command::new("sh").args(["-c", &script]));
-    assert_eq!(said.stdout.lines().count(), 1);
-    assert!(said.stderr.contains("status 0"), "{}", said.stderr);
+    for words in ["stat 0.1 --json", "hist 0.1", "trace --json"] {
+        // Something to trace.
+        let storm = format!("{0} watch storm munmap --rounds 20000 >/dev/null & ", common::BINARY);
+        let watch = format!("timeout 20 {} watch {words}", common::BINARY);
+        let script = format!("{storm} {{ {watch}; echo status $? >&2; }} | head -n 1; wait");
+        let said = run(Command::new("sh").args(["-c", &script]));
+        assert_eq!(said.stdout.lines().count(), 1, "{words}");
+        assert!(said.stderr.contains("status 0"), "{words}: {}", said.stderr);
+    }
+}
+
+#[test]
+fn who_is_not_root_is_told_so() {
+    if !may_watch("rights") {
+        return;
+    }
+    let mut command = ceasefire(&["watch", "stat", "0.1", "1"]);
+    refused(command.uid(65534), 4, "needs root, or CAP_BPF and CAP_PERFMON");
+}
+
+#[test]
+fn a_process_that_ends_ends_the_watching_of_it() {
+    if !may_watch("end") {
+        return;
+    }
+    let mut process = Command::new("sleep").arg("0.7").spawn().expect("sleep");
+    let begun = Instant::now();
+    let said = succeed(&mut ceasefire(&["watch", "stat", "-p", &process.id().to_string()]));
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    assert!(said.stderr.contains("has ended"), "{}", said.stderr);
+    assert!(said.stdout.contains("user targets"), "no honesty block: {}", said.stdout);
+    process.wait().expect("it has ended");
+}
+
+#[test]
+fn a_command_that_does_not_listen_is_killed() {
+    if !may_watch("kill") {
+        return;
+    }
+    let deaf = "trap '' TERM; while :; do sleep 0.2; done";
+    let said = run(&mut ceasefire(&["watch", "stat", "--for", "1", "--", "sh", "-c", deaf]));
+    assert_eq!(said.code, 128 + 9, "{}", said.stderr);
+    assert!(said.stdout.contains("user targets"), "no honesty block: {}", said.stdout);
+}
+
+#[test]
+fn an_interrupt_shows_what_was_seen_and_stops_the_command() {
+    if !may_watch("interrupt") {
+        return;
+    }
+    for (args, code) in [(&["stat", "--", "sleep", "60"][..], 128 + 15), (&["trace", "--summary"][..], 0)] {
+        let mut command = ceasefire(&[&["watch"], args].concat());
+        let watching = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        std::thread::sleep(Duration::from_secs(3));
+        // SAFETY: kill() takes numbers; the child has not been waited for.
+        unsafe { libc::kill(watching.id() as i32, libc::SIGINT) };
+        let said = watching.wait_with_output().expect("it ends");
+        let text = String::from_utf8_lossy(&said.stdout);
+        assert_eq!(
+            said.status.code(),
+            Some(code),
+            "{args:?}: {text}{}",
+            String::from_utf8_lossy(&said.stderr)
+        );
+        assert!(text.contains("user targets"), "{args:?}, no honesty block: {text}");
+    }
+}
+
+/// The best of five: others may keep it off its CPU.
+#[test]
+fn it_starts_in_less_than_a_second() {
+    if !may_watch("start") {
+        return;
+    }
+    let start = || {
+        let begun = Instant::now();
+        succeed(&mut ceasefire(&["watch", "stat", "0.01", "1"]));
+        begun.elapsed()
+    };
+    let best = (0..5).map(|_| start()).min().expect("five");
+    println!("started and stopped in {} ms", best.as_millis());
+    assert!(best < Duration::from_secs(1), "{best:?}");
+}
+
+/// A filter describes its own senders and counts all; a cgroup has those below it.
+#[test]
+fn filters_describe_their_own() {
+    if !may_watch("filters") {
+        return;
+    }
+    let group = cgroup();
+    let storm = format!("exec {} watch storm munmap --rounds 20000", common::BINARY);
+    let shell = match &group {
+        Some(group) => format!("echo $$ > {}/below/cgroup.procs && {storm}", group.0.display()),
+        None => storm,
+    };
+    let mut filters = vec![vec!["-n".to_string(), "ceasefire".into()], vec!["--min-us".into(), "1".into()]];
+    match &group {
+        Some(group) => filters.push(vec!["--cgroup".into(), group.0.display().to_string()]),
+        None => skip("watch cgroup filter", "no cgroup v2 that we may write to"),
+    }
+    filters.extend([vec!["-n".into(), "nobody-at-all".into()], vec!["--min-us".into(), "60000000".into()]]);
+    for filter in filters {
+        let mut args = vec!["watch", "stat", "--json"];
+        args.extend(filter.iter().map(String::as_str));
+        args.extend(["--", "sh", "-c", &shell]);
+        let said = succeed(&mut ceasefire(&args));
+        let report: Value =
+            serde_json::from_str(said.stdout.lines().last().expect("a report")).expect("JSON");
+        let user = class(&report, "user");
+        let number = |name: &str| user[name].as_u64().expect("a number");
+        let described: u64 = report["senders"]
+            .as_array()
+            .expect("senders")
+            .iter()
+            .filter(|one| one["class"] == "user")
+            .map(|one| one["tally"]["targets"].as_u64().expect("a number"))
+            .sum();
+        println!(
+            "{filter:?}: {described} of {} described, {} filtered",
+            number("queued"),
+            number("filtered")
+        );
+        assert!(number("queued") > 1000, "{user}");
+        match filter[1].as_str() {
+            "nobody-at-all" | "60000000" => assert_eq!(described, 0, "{filter:?}: {user}"),
+            _ => assert!(described * 10 >= number("queued") * 9, "{filter:?}: {described} of {user}"),
+        }
+    }
+}
+
+/// A cgroup with one below it; both go away with it.
+struct Cgroup(PathBuf);
+
+fn cgroup() -> Option<Cgroup> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let line = mounts.lines().find(|line| line.contains(" - cgroup2 "))?;
+    let path = PathBuf::from(line.split(' ').nth(4)?).join(format!("ceasefire-test-{}", std::process::id()));
+    fs::create_dir_all(path.join("below")).ok()?;
+    Some(Cgroup(path))
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(self.0.join("below"));
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn storms_leave_the_machines_settings_as_they_were() {
+    if !may_watch("settings") {
+        return;
+    }
+    let settings = || {
+        let mut all = String::new();
+        for directory in ["/sys/kernel/mm/ksm", "/sys/kernel/mm/transparent_hugepage", "/sys/kernel/mm/numa"]
+        {
+            for name in ["run", "pages_to_scan", "sleep_millisecs", "enabled", "defrag", "demotion_enabled"] {
+                all += &fs::read_to_string(format!("{directory}/{name}")).unwrap_or_default();
+            }
+        }
+        all + &fs::read_to_string("/proc/sys/kernel/numa_balancing").unwrap_or_default()
+    };
+    let before = settings();
+    for storm in ["ksm", "reclaim", "numa-balancing"] {
+        run(&mut ceasefire(&["watch", "selftest", storm]));
+        assert_eq!(settings(), before, "{storm}");
+    }
 }

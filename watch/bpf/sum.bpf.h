@@ -297,6 +297,9 @@ __noinline int shootdown_add(u32 slot_index)
 
 	if (!slot || slot->filtered)
 		return 0;
+	/* The local run in which the sender is looked at never came. */
+	if (slot->pad)
+		lose(LOST_STACK);
 	wait_ns = slot->end_ns > slot->start_ns ? slot->end_ns - slot->start_ns : 0;
 	if (settings.want_latency && wait_ns < settings.wait_ns_min) {
 		struct total *total = total_of(slot->site.class_);

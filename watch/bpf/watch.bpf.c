@@ -22,7 +22,10 @@ char LICENSE[] SEC("license") = "GPL";
 #define KERNEL_THREAD 0x00200000	/* PF_KTHREAD */
 #define PAGE_SHIFT 12
 #define FLUSH_ALL (~0ull)
-#define RANGE_FUNCTION 0	/* settings.kernel_functions[]: the one with a range */
+/* settings.kernel_functions[] */
+#define RANGE_FUNCTION 0	/* has a range */
+#define PAGES_FUNCTION 2	/* flushes pages one by one, or everything: it does not tell */
+#define COLLISION (-17)		/* EEXIST: another stack has the place in the table */
 
 struct arguments {
 	u64 values[4];
@@ -59,7 +62,8 @@ static __always_inline void range_read(struct slot *slot, u64 function, void *cs
 	u64 start = 0, end = FLUSH_ALL;
 
 	if (slot->site.class_ == CLASS_KERNEL && function != settings.kernel_functions[RANGE_FUNCTION]) {
-		slot->site.kind = KIND_WHOLE;
+		if (function != settings.kernel_functions[PAGES_FUNCTION])
+			slot->site.kind = KIND_WHOLE;
 		return;
 	}
 	bpf_probe_read_kernel(&info, sizeof(info), &((struct __call_single_data *)csd)->info);
@@ -137,6 +141,8 @@ static __always_inline void sender_read(struct slot *slot, void *context)
 	if (settings.want_user_stacks) {
 		slot->user_stack = bpf_get_stackid(context, &user_stacks, BPF_F_USER_STACK);
 		/* Kernel threads have none: no loss. */
+		if (slot->user_stack == COLLISION)
+			lose(LOST_STACK);
 		if (slot->user_stack < 0)
 			slot->user_stack = NO_STACK;
 	}
@@ -148,7 +154,7 @@ static __always_inline bool is_filtered(const struct slot *slot)
 	    (settings.only_tid && slot->tid != settings.only_tid) ||
 	    (settings.only_cpu >= 0 && slot->cpu != settings.only_cpu))
 		return true;
-	if (settings.only_cgroup && bpf_get_current_cgroup_id() != settings.only_cgroup)
+	if (settings.only_cgroup && bpf_get_current_ancestor_cgroup_id(settings.only_cgroup_level) != settings.only_cgroup)
 		return true;
 	if (settings.only_comm[0]) {
 		u64 comm[COMM_BYTES / 8] = {};
@@ -186,6 +192,8 @@ static __always_inline struct slot *slot_begin(struct turn *turn, u32 cpu, u32 c
 	slot->tgid = ids >> 32;
 	slot->tid = (u32)ids;
 	slot->user_stack = NO_STACK;
+	slot->cgroup = 0;
+	slot->comm[0] = 0;
 	slot->pad = 0;
 	slot->site.kernel_stack = NO_STACK;
 	slot->site.syscall = NO_SYSCALL;
@@ -225,7 +233,8 @@ int announced(struct arguments *arguments)
 		slot->start_ns = bpf_ktime_get_ns();
 		slot->pages = turn->announced_pages;
 		slot->stride_shift = PAGE_SHIFT;
-		slot->site.kind = slot->pages == FLUSH_ALL ? KIND_WHOLE : KIND_RANGED;
+		/* Why everything is flushed is not told here. */
+		slot->site.kind = slot->pages == FLUSH_ALL ? KIND_UNKNOWN : KIND_RANGED;
 		slot->is_closed = 1;
 		if (!slot->filtered)
 			sender_read(slot, arguments);
@@ -247,7 +256,7 @@ int queued(struct arguments *arguments)
 	struct slot *slot;
 	struct total *total;
 	u32 index, row;
-	bool is_new;
+	bool is_new, is_counted = true;
 	u64 now;
 
 	if (class_ == CLASSES || target >= settings.cpus)
@@ -261,16 +270,19 @@ int queued(struct arguments *arguments)
 		return 0;
 	is_new = turn->is_armed || slot->state != OPEN || slot->is_closed || target < slot->highest_target;
 	turn->is_armed = 0;
-	if (settings.own_tgid && (u32)(bpf_get_current_pid_tgid() >> 32) == settings.own_tgid)
+	if (settings.own_tgid && (u32)(bpf_get_current_pid_tgid() >> 32) == settings.own_tgid) {
+		/* The kernel's row has our own as well, but not of kernel ranges. */
+		is_counted = class_ == CLASS_USER;
 		class_ = CLASS_OWN;
+	}
 	total = total_of(class_);
 	if (!total)
 		return 0;
-	total->queued++;
+	total->queued += is_counted;
 	if (is_new) {
 		bool is_current = true;
 
-		total->shootdowns++;
+		total->shootdowns += is_counted;
 		slot = slot_begin(turn, cpu, class_, &index);
 		if (!slot)
 			return 0;

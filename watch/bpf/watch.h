@@ -191,5 +191,5 @@ struct settings {
 	u8 want_histograms;
 	u8 want_pairs;
 	u8 want_events;
-	u32 pad;
+	u32 only_cgroup_level;	/* below the root of the hierarchy: those below it belong to it */
 };

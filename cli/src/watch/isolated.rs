@@ -2,7 +2,7 @@
 //! `stat --isolated`: the CPUs that this machine keeps for one purpose.
 
 use ceasefire_base::{Error, Result};
-use ceasefire_watch_model::{ranges, Snapshot};
+use ceasefire_watch_model::{interrupts, ranges, Snapshot};
 use ceasefire_watch_views::isolated;
 use ceasefire_watch_views::numbers::count;
 use std::collections::BTreeSet;
@@ -13,8 +13,10 @@ const FILES: [&str; 2] = ["/sys/devices/system/cpu/isolated", "/sys/devices/syst
 
 pub struct Isolated {
     pub cpus: Vec<u32>,
-    interruptions: u64,
-    lost_rows: u64,
+    seen: u64,
+    lost: u64,
+    /// Their part of the kernel's own row when the watching began.
+    row: Option<u64>,
     /// Victims were seen at all.
     is_known: bool,
 }
@@ -28,14 +30,15 @@ impl Isolated {
             return Err(Error::skip("no CPU is isolated here, nor in nohz_full")
                 .remedy("boot with isolcpus= or nohz_full=, or leave out --isolated"));
         }
-        Ok(Isolated { cpus: cpus.into_iter().collect(), interruptions: 0, lost_rows: 0, is_known: true })
+        let cpus: Vec<u32> = cpus.into_iter().collect();
+        Ok(Isolated { row: row(&cpus), cpus, seen: 0, lost: 0, is_known: true })
     }
 
     pub fn take(&mut self, window: &Snapshot) {
-        let more = isolated::interruptions(window, &self.cpus);
-        self.interruptions = self.interruptions.saturating_add(more);
+        self.seen = self.seen.saturating_add(isolated::interruptions(window, &self.cpus));
         self.is_known &= window.has_latencies;
-        self.lost_rows = self.lost_rows.saturating_add(window.coverage.lost.rows);
+        let lost = &window.coverage.lost;
+        self.lost = [lost.rows, lost.slots, lost.answers].into_iter().fold(self.lost, u64::saturating_add);
     }
 
     /// Errors: they were interrupted, or nobody can say that they were not.
@@ -45,20 +48,32 @@ impl Isolated {
             return Err(Error::skip("who is interrupted is not seen on this kernel")
                 .remedy("`ceasefire watch check` says what is missing"));
         }
-        if self.interruptions > 0 {
+        if self.seen > 0 {
             return Err(Error::failed(format!(
                 "shootdowns interrupted the isolated CPUs {cpus} {} times",
-                count(self.interruptions)
+                count(self.seen)
             ))
             .remedy("keep threads that change their mappings out of the processes that run there"));
         }
-        match self.lost_rows {
+        let rise = self.row.zip(row(&self.cpus)).map_or(0, |(before, now)| now.saturating_sub(before));
+        if rise > 0 {
+            return Err(Error::failed(format!(
+                "the kernel counts {} shootdowns on the isolated CPUs {cpus} whose senders were not seen",
+                count(rise)
+            ))
+            .remedy("watch for longer: what began before the watching has no sender"));
+        }
+        match self.lost {
             0 => Ok(()),
             lost => Err(Error::failed(format!(
-                "{} rows were lost: whether the isolated CPUs {cpus} were interrupted is not known",
+                "{} descriptions were lost: whether the isolated CPUs {cpus} were interrupted is not known",
                 count(lost)
             ))
             .remedy("watch for a shorter time, or with fewer threads")),
         }
     }
+}
+
+fn row(cpus: &[u32]) -> Option<u64> {
+    interrupts::row_of(&fs::read_to_string("/proc/interrupts").ok()?, "TLB", cpus)
 }

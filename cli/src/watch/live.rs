@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Windows of time on this machine: start watching, wait for the end, show the difference.
 
-use super::args::{By, Filters, Hist, Matrix, Stacks, Stat, Trace, Window};
+use super::args::{By, Hist, Matrix, Stacks, Stat, Trace, Window};
 use super::causes::{causes, is_same};
+use super::filters::{filter, is_gone};
 use super::isolated::Isolated;
 use super::lines::Lines;
 use ceasefire_base::exec::print_line;
 use ceasefire_base::{cancel, Error, Result};
-use ceasefire_watch::{EventOptions, Filter, Observer, Options};
+use ceasefire_watch::{EventOptions, Observer, Options};
 use ceasefire_watch_model::{Batching, Cause, Range, Shootdown, Snapshot, Stacks as Names};
 use ceasefire_watch_views::{self as views, hist::By as HistBy};
-use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
@@ -19,6 +19,12 @@ use std::time::{Duration, Instant};
 const STEP: Duration = Duration::from_millis(50);
 /// How long a line waits for neighbours of a thread that is silent.
 const LINGER: Duration = Duration::from_millis(200);
+/// Between two looks at the mappings of processes whose user stacks are wanted: once they have ended there are none.
+const NAMING: Duration = Duration::from_millis(200);
+/// Until a shootdown is added up though its sender made no local run.
+const SETTLED: Duration = Duration::from_millis(60);
+/// What a command that was asked to stop has left.
+const GRACE: Duration = Duration::from_secs(5);
 
 pub fn check(json: bool) -> Result<u8> {
     let checks = ceasefire_watch::examine();
@@ -51,6 +57,12 @@ pub fn stat(args: &Stat) -> Result<u8> {
     if args.no_stacks && !args.window.filters.cause.is_empty() {
         return Err(Error::usage("--cause and --no-stacks exclude each other: the stack tells the cause")
             .remedy("leave out --no-stacks"));
+    }
+    if args.sender_only && args.window.filters.min_us.is_some() {
+        return Err(Error::usage(
+            "--min-us and --sender-only exclude each other: the receivers tell the wait",
+        )
+        .remedy("leave out --sender-only"));
     }
     if args.isolated && !args.window.filters.words().is_empty() {
         return Err(Error::usage("--isolated is about everybody's shootdowns: a filter would hide some")
@@ -121,7 +133,9 @@ pub fn trace(args: &Trace) -> Result<u8> {
     if !window.json {
         print_line(&views::trace::head());
     }
-    let end = window.duration.or(window.interval).map(|duration| Instant::now() + duration);
+    let count = u32::try_from(window.count.unwrap_or(1)).unwrap_or(u32::MAX);
+    let span = window.duration.or(window.interval.map(|interval| interval.saturating_mul(count)));
+    let end = span.and_then(|span| Instant::now().checked_add(span));
     loop {
         let mut show = |shootdown: &Shootdown, names: &Names| {
             if !causes.is_empty() && !causes.iter().any(|cause| is_same(cause, &shootdown.cause)) {
@@ -173,6 +187,9 @@ fn windows(
     let mut left = window.count.unwrap_or(u64::MAX);
     loop {
         let is_over = session.wait(window.interval, &mut |_, _| ())?;
+        if isolated.is_some() {
+            std::thread::sleep(SETTLED);
+        }
         let report = session.window(&causes)?;
         if let Some(isolated) = &mut isolated {
             isolated.take(&report);
@@ -206,11 +223,16 @@ pub(super) struct Session {
     command: Option<Child>,
     status: Option<u8>,
     end: Option<Instant>,
+    /// The process or thread that the filters name.
+    watched: Option<u32>,
+    named: Instant,
+    wants_names: bool,
 }
 
 impl Session {
     pub(super) fn start(options: Options, window: &Window) -> Result<Session> {
         cancel::install()?;
+        let wants_names = options.user_stacks;
         let mut observer = Observer::start(options)?;
         let since = observer.snapshot()?;
         let command = spawn(window)?;
@@ -223,6 +245,9 @@ impl Session {
             command,
             status: None,
             end,
+            watched: window.filters.tid.or(window.filters.pid),
+            named: Instant::now(),
+            wants_names,
         })
     }
 
@@ -242,7 +267,9 @@ impl Session {
             for shootdown in events.drain(..) {
                 take(&shootdown, self.observer.stacks());
             }
+            self.name_stacks()?;
             if self.command_ended()?
+                || self.watched_ended()
                 || cancel::requested()
                 || self.end.is_some_and(|end| Instant::now() >= end)
             {
@@ -276,6 +303,22 @@ impl Session {
         self.began
     }
 
+    /// While their processes live.
+    fn name_stacks(&mut self) -> Result<()> {
+        if self.wants_names && self.named.elapsed() >= NAMING {
+            self.observer.snapshot()?;
+            self.named = Instant::now();
+        }
+        Ok(())
+    }
+
+    fn watched_ended(&mut self) -> bool {
+        let Some(id) = self.watched.filter(|id| is_gone(*id)) else { return false };
+        eprintln!("note: {id} has ended");
+        self.watched = None;
+        true
+    }
+
     /// The command has not ended.
     pub(super) fn is_running(&self) -> bool {
         self.command.is_some()
@@ -301,16 +344,18 @@ impl Session {
         Ok(())
     }
 
-    /// A command that still runs is stopped, as the terminal would have.
+    /// A command that still runs is stopped, as the terminal would have; one that does not listen is killed.
     pub(super) fn finish(mut self) -> Result<u8> {
-        if let Some(command) = &mut self.command {
-            // SAFETY: kill() takes numbers; the child has not been waited for, so its id is its own.
-            unsafe { libc::kill(command.id() as i32, libc::SIGTERM) };
-            let status = command
-                .wait()
-                .map_err(|error| Error::failed(format!("cannot wait for the command: {error}")))?;
-            return Ok(u8::try_from(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))
-                .unwrap_or(1));
+        let killed_at = Instant::now() + GRACE;
+        let mut signal = libc::SIGTERM;
+        while !self.command_ended()? {
+            let Some(command) = &self.command else { break };
+            if signal != 0 {
+                // SAFETY: kill() takes numbers; the child has not been waited for, so its id is its own.
+                unsafe { libc::kill(command.id() as i32, signal) };
+            }
+            signal = if Instant::now() >= killed_at { libc::SIGKILL } else { 0 };
+            std::thread::sleep(STEP.min(Duration::from_millis(10)));
         }
         Ok(self.status.unwrap_or(0))
     }
@@ -328,33 +373,4 @@ fn spawn(window: &Window) -> Result<Option<Child>> {
 fn words(window: &Window) -> String {
     let words: Vec<_> = window.command.iter().map(|word| word.to_string_lossy()).collect();
     words.join(" ")
-}
-
-pub(super) fn filter(filters: &Filters) -> Result<Filter> {
-    for (what, id) in [("process", filters.pid), ("thread", filters.tid)] {
-        let Some(id) = id else { continue };
-        if !std::path::Path::new(&format!("/proc/{id}")).exists() {
-            return Err(Error::usage(format!("there is no {what} {id}"))
-                .remedy("`ps -eT` lists processes and threads"));
-        }
-    }
-    let cgroup = match &filters.cgroup {
-        None => None,
-        Some(path) => Some(
-            std::fs::metadata(path)
-                .map_err(|error| {
-                    Error::usage(format!("cannot look at the cgroup {}: {error}", path.display()))
-                        .remedy("name its directory below /sys/fs/cgroup")
-                })?
-                .ino(),
-        ),
-    };
-    Ok(Filter {
-        tgid: filters.pid,
-        tid: filters.tid,
-        cpu: filters.cpu,
-        cgroup,
-        comm: filters.comm.clone(),
-        wait_ns_min: filters.min_us.unwrap_or(0).saturating_mul(1000),
-    })
 }

@@ -6,6 +6,8 @@ mod causes;
 #[cfg(feature = "watch")]
 mod environment;
 #[cfg(feature = "watch")]
+mod filters;
+#[cfg(feature = "watch")]
 mod isolated;
 mod lines;
 #[cfg(feature = "watch")]

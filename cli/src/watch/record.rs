@@ -3,7 +3,8 @@
 
 use super::args::{Record, Window};
 use super::environment;
-use super::live::{filter, Session};
+use super::filters::filter;
+use super::live::Session;
 use ceasefire_base::{cancel, Error, Result};
 use ceasefire_watch::{EventOptions, Options};
 use ceasefire_watch_model::{Shootdown, Snapshot};

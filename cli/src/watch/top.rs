@@ -15,7 +15,7 @@ pub fn run(args: Top) -> Result<u8> {
     }
     tui::require_terminal()?;
     let causes = super::causes::causes(&args.filters.cause)?;
-    let filter = live::filter(&args.filters)?;
+    let filter = super::filters::filter(&args.filters)?;
     cancel::install()?;
     let options =
         Options { latencies: !args.sender_only, user_stacks: args.user_stacks, filter, ..Options::default() };

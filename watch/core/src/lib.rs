@@ -21,7 +21,7 @@ mod wire;
 #[cfg(feature = "bpf")]
 pub use check::{examine, Check};
 #[cfg(feature = "bpf")]
-pub use observer::{EventOptions, Filter, Observer, Options};
+pub use observer::{Cgroup, EventOptions, Filter, Observer, Options};
 
 use ceasefire_base::{Error, Result};
 

@@ -41,7 +41,15 @@ pub struct Filter {
     pub tgid: Option<u32>,
     pub tid: Option<u32>,
     pub cpu: Option<u32>,
-    pub cgroup: Option<u64>,
+    pub cgroup: Option<Cgroup>,
+}
+
+/// One of the unified hierarchy, and what is below it.
+#[derive(Debug, Clone, Copy)]
+pub struct Cgroup {
+    pub id: u64,
+    /// Steps from the root.
+    pub level: u32,
 }
 
 /// Shootdowns are sent one by one.
@@ -136,6 +144,17 @@ impl Observer {
         if !has_receivers {
             blind.push("no csd tracepoints (Linux 6.5 has them): no targets, victims or times".into());
             options.latencies = false;
+        }
+        if !options.latencies && options.filter.wait_ns_min > 0 {
+            blind.push("nobody's wait is seen, so the least wait that was asked for filters nothing".into());
+        }
+        if functions.kernel.iter().all(|address| *address == 0) {
+            blind.push(
+                "none of the functions that flush kernel ranges was found: none of those is seen".into(),
+            );
+        }
+        if !has_csd {
+            blind.push("why everything is flushed is not known without csd tracepoints".into());
         }
         let has_btf = kernel::has_btf();
         if !has_btf {
@@ -525,7 +544,7 @@ fn settings(options: &Options, functions: &Functions, has_csd: bool) -> Settings
         wait_ns_min: options.filter.wait_ns_min,
         event_handler_ns_min: events.handler_ns_min,
         only_comm: words(options.filter.comm.as_deref().unwrap_or_default()),
-        only_cgroup: options.filter.cgroup.unwrap_or(0),
+        only_cgroup: options.filter.cgroup.map_or(0, |cgroup| cgroup.id),
         only_tgid: options.filter.tgid.unwrap_or(0),
         only_tid: options.filter.tid.unwrap_or(0),
         only_cpu: options.filter.cpu.map_or(-1, |cpu| cpu as i32),
@@ -539,7 +558,7 @@ fn settings(options: &Options, functions: &Functions, has_csd: bool) -> Settings
         want_histograms: options.histograms.into(),
         want_pairs: options.pairs.into(),
         want_events: options.events.is_some().into(),
-        pad: 0,
+        only_cgroup_level: options.filter.cgroup.map_or(0, |cgroup| cgroup.level),
     }
 }
 

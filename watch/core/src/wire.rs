@@ -63,7 +63,7 @@ plain! {
         pub want_histograms: u8,
         pub want_pairs: u8,
         pub want_events: u8,
-        pub pad: u32,
+        pub only_cgroup_level: u32,
     }
     pub struct Tally {
         pub shootdowns: u64,

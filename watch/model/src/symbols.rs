@@ -29,12 +29,14 @@ impl Symbols {
         self.names.get(after.checked_sub(1)?).map(AsRef::as_ref)
     }
 
-    /// Where a function begins; compilers may have given its copy a suffix (`.isra.0`, `.constprop.0`).
+    /// Where a function begins; compilers may have given its copy a suffix (`.isra.0`, `.constprop.0`). A `.cold` part
+    /// is no beginning.
     pub fn address(&self, function: &str) -> Option<u64> {
-        let is_it = |name: &str| {
-            name.strip_prefix(function).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        let at = |is_it: &dyn Fn(&str) -> bool| self.names.iter().position(|name| is_it(name));
+        let is_copy = |name: &str| {
+            name.strip_prefix(function).is_some_and(|rest| rest.starts_with('.') && !rest.contains(".cold"))
         };
-        let found = self.names.iter().position(|name| is_it(name))?;
+        let found = at(&|name| name == function).or_else(|| at(&is_copy))?;
         self.starts.get(found).copied()
     }
 
