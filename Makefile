@@ -29,7 +29,8 @@ tool: toolchain ## build the ceasefire binary
 
 watch: tool ## build the live observer: target/watch/release/ceasefire, one file to copy to a server
 	@$(CEASEFIRE) lab prepare watch
-	@$(CARGO) build --release --locked --quiet -p ceasefire-cli --features watch --target-dir '$(TARGET)/watch'
+	@CARGO_PROFILE_RELEASE_STRIP=debuginfo $(CARGO) build --release --locked --quiet -p ceasefire-cli --features watch \
+		--target-dir '$(TARGET)/watch'
 
 build: tool ## build kernels and the emulator into the cache
 	@$(CEASEFIRE) lab build

@@ -58,6 +58,10 @@ fn settings(terminal: &OwnedFd) -> Settings {
 }
 
 impl Pty {
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     pub fn spawn(command: &mut Command, columns: u16, rows: u16) -> Pty {
         let (mut master, mut slave) = (0, 0);
         // SAFETY: openpty() fills two numbers; name and settings may be null; it only reads the size.

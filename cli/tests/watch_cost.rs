@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Does watching cost no more than it may, in time and in memory? On this machine, as root; on one that does other things,
+//! too, time says nothing.
+//!
+//! CEASEFIRE_COST_ROUNDS=N: so many rounds of all settings (40).
+//! CEASEFIRE_COST_MILLIONS=N: so many million shootdowns while memory is looked at (36: an hour of 10,000 a second).
+
+mod common;
+#[path = "common/pty.rs"]
+mod pty;
+
+use common::{ceasefire, run, skip, succeed, Scratch, BINARY};
+use pty::Pty;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What is watched, and what the median call may then take, unwatched being 1.
+const SETTINGS: [(&str, &[&str], f64); 3] = [
+    ("counts", &["stat", "--json", "--sender-only", "--no-stacks"], 1.08),
+    ("latencies", &["stat", "--json", "--no-stacks"], 1.12),
+    ("both stacks", &["stacks", "--json", "--user-stacks"], 1.20),
+];
+const CALLS: &str = "100000";
+const MEMORY_KIB_MAX: u64 = 60 << 10;
+/// Allocators keep what they have touched: between two quarters of a run, so much may come.
+const GROWTH_KIB_MAX: u64 = 1 << 10;
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name} is a number")))
+}
+
+fn may_watch() -> bool {
+    let said = run(&mut ceasefire(&["watch", "check"]));
+    if said.code == 4 {
+        skip("watch cost", "this machine does not allow BPF programs (root is needed)");
+    }
+    said.code == 0
+}
+
+/// One run of the storm: its median call, and what share of the kernel's row was seen where somebody watched.
+fn call(words: &[&str]) -> (f64, Option<f64>) {
+    let storm = ["watch", "storm", "madvise-dontneed", "--rounds", CALLS];
+    let said = match words {
+        [] => succeed(&mut ceasefire(&storm)),
+        _ => succeed(&mut ceasefire(&[&["watch"], words, &["--", BINARY], &storm].concat())),
+    };
+    let lines: Vec<Value> = said.stdout.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let truth = lines.iter().find(|line| line["storm"].is_string()).expect("the storm's own words");
+    let of = |report: &Value, class: &str, name: &str| {
+        let classes = report["coverage"]["classes"].as_array().expect("classes");
+        let row = classes.iter().find(|row| row["class"] == class).expect("the class");
+        row[name].as_f64().expect("a number")
+    };
+    let share = lines.iter().find(|line| line["coverage"].is_object()).map(|report| {
+        (of(report, "user", "queued") + of(report, "own", "queued")) / of(report, "user", "kernel")
+    });
+    (truth["call_ns_p50"].as_f64().expect("a time"), share)
+}
+
+/// The median, and the upper 95 % bound of it (order statistics).
+fn median_and_bound(values: &mut [f64]) -> (f64, f64) {
+    values.sort_by(f64::total_cmp);
+    let count = values.len();
+    let median = (values[(count - 1) / 2] + values[count / 2]) / 2.0;
+    let bound = (count as f64 / 2.0 + 1.645 * (count as f64).sqrt() / 2.0).ceil() as usize;
+    (median, values[bound.min(count - 1)])
+}
+
+/// At the highest rate two CPUs reach. Each round has every setting once, in turn from either end; ratios are of a round.
+#[test]
+#[ignore = "wants an idle machine: make test-watch-cost"]
+fn a_call_takes_little_longer_while_it_is_watched() {
+    if !may_watch() {
+        return;
+    }
+    let mut ratios: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    let mut unwatched_ns = Vec::new();
+    let mut shares: Vec<f64> = Vec::new();
+    for round in 0..number("CEASEFIRE_COST_ROUNDS", 40) {
+        let mut settings: Vec<(&str, &[&str])> = vec![("nothing", &[])];
+        settings.extend(SETTINGS.iter().map(|(name, words, _)| (*name, *words)));
+        if round % 2 == 1 {
+            settings.reverse();
+        }
+        let mut times = BTreeMap::new();
+        for (name, words) in settings {
+            let (ns, share) = call(words);
+            times.insert(name, ns);
+            shares.extend(share);
+        }
+        for (name, _, _) in SETTINGS {
+            ratios.entry(name).or_default().push(times[name] / times["nothing"]);
+        }
+        unwatched_ns.push(times["nothing"]);
+    }
+    let (call_ns, _) = median_and_bound(&mut unwatched_ns);
+    let least = shares.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = shares.iter().copied().fold(0.0, f64::max);
+    println!("a call: {call_ns:.0} ns; saw {:.4} to {:.4} of the kernel's row", least, most);
+    let mut over = Vec::new();
+    for (name, _, allowed) in SETTINGS {
+        let ratios = ratios.get_mut(name).expect("ratios");
+        let (median, bound) = median_and_bound(ratios);
+        let (first, last) = (ratios[0], ratios[ratios.len() - 1]);
+        println!("{name:12} {median:.3}, at most {bound:.3} ({first:.3} to {last:.3}, {} rounds); {allowed} allowed", ratios.len());
+        if bound > allowed {
+            over.push(name);
+        }
+    }
+    assert!(least >= 0.999 && most <= 1.001, "coverage: {least} to {most}");
+    assert!(over.is_empty(), "more than allowed: {over:?}");
+}
+
+struct Watching(Child);
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn resident_kib(pid: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?.trim().strip_suffix(" kB")?.parse().ok()
+}
+
+fn median(values: &[u64]) -> u64 {
+    let mut values = values.to_vec();
+    values.sort_unstable();
+    values[values.len() / 2]
+}
+
+/// Processes come and go, each with threads, names and stacks of its own.
+#[test]
+#[ignore = "long: make test-watch-cost"]
+fn memory_stays_where_it_is_for_an_hours_worth() {
+    const EACH: u64 = 10_000;
+    if !may_watch() {
+        return;
+    }
+    let scratch = Scratch::new("cost");
+    let record = scratch.0.join("record").to_string_lossy().into_owned();
+    let start = |args: &[&str]| {
+        let mut command = ceasefire(&[&["watch"], args].concat());
+        Watching(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts"))
+    };
+    let stat = start(&["stat", "1"]);
+    let recorder = start(&["record", "--events", "-o", &record]);
+    let top = Pty::spawn(Command::new(BINARY).args(["watch", "top"]).env("TERM", "xterm-256color"), 100, 40);
+    let pids = [("stat", stat.0.id()), ("record", recorder.0.id()), ("top", top.id())];
+    std::thread::sleep(Duration::from_secs(2));
+
+    let is_over = Arc::new(AtomicBool::new(false));
+    let sampler = std::thread::spawn({
+        let is_over = Arc::clone(&is_over);
+        move || {
+            let mut samples: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+            while !is_over.load(Ordering::Relaxed) {
+                for (verb, pid) in pids {
+                    let kib = resident_kib(pid).unwrap_or_else(|| panic!("{verb} is gone"));
+                    samples.entry(verb).or_default().push(kib);
+                }
+                std::thread::sleep(Duration::from_millis(500));
+            }
+            samples
+        }
+    });
+    let (begun, storms) = (Instant::now(), number("CEASEFIRE_COST_MILLIONS", 36) * 1_000_000 / EACH);
+    for _ in 0..storms {
+        succeed(&mut ceasefire(&["watch", "storm", "madvise-dontneed", "--rounds", &EACH.to_string()]));
+    }
+    is_over.store(true, Ordering::Relaxed);
+    let samples = sampler.join().expect("samples");
+    println!("{} calls of {storms} processes in {} s", storms * EACH, begun.elapsed().as_secs());
+    let mut wrong = Vec::new();
+    for (verb, samples) in &samples {
+        let quarter = samples.len() / 4;
+        let quarters: Vec<u64> = samples.chunks(quarter.max(1)).take(4).map(median).collect();
+        let most = samples.iter().copied().max().unwrap_or(0);
+        println!("{verb:7} {quarters:?} KiB by quarters, at most {most}");
+        if most > MEMORY_KIB_MAX || quarters[3] > quarters[1] + GROWTH_KIB_MAX {
+            wrong.push(verb);
+        }
+    }
+    assert!(wrong.is_empty(), "too much, or growing: {wrong:?}");
+}
