@@ -17,10 +17,14 @@ impl Snapshot {
             let source = (sender.class, sender.task.tid, sender.cpu);
             match keep(&sender.cause) {
                 true => drop(wanted.insert(source)),
-                false => *others.entry(source).or_default() += sender.tally.targets,
+                false => {
+                    let sum = others.entry(source).or_default();
+                    *sum = sum.saturating_add(sender.tally.targets);
+                }
             }
         }
-        let foreign: u64 = wanted.iter().filter_map(|source| others.get(source)).sum();
+        let foreign = wanted.iter().filter_map(|source| others.get(source));
+        let foreign = foreign.fold(0u64, |sum, targets| sum.saturating_add(*targets));
         let is_partial = !others.is_empty() || self.sites.iter().any(|site| !keep(&site.cause));
         self.senders.retain(|sender| keep(&sender.cause));
         self.by_targets = by_targets(self, &keep);
@@ -73,13 +77,13 @@ fn by_targets(window: &mut Snapshot, keep: &impl Fn(&Cause) -> bool) -> Vec<crat
     let is_whole = |class: Class| !window.sites.iter().any(|site| site.class == class && !keep(&site.cause));
     let (mut rows, rest): (Vec<_>, Vec<_>) =
         window.by_targets.iter().cloned().partition(|row| is_whole(row.class));
-    let mut unknown = 0;
+    let mut unknown = 0u64;
     let mut sums: BTreeMap<(Class, usize), Histogram> = BTreeMap::new();
     let partial = window.sites.iter().filter(|site| keep(&site.cause) && !is_whole(site.class));
     for site in partial.filter(|_| !rest.is_empty()) {
         match only_bucket(site) {
             Some(bucket) => sums.entry((site.class, bucket)).or_default().merge(&site.wait),
-            None => unknown += site.wait.count(),
+            None => unknown = unknown.saturating_add(site.wait.count()),
         }
     }
     rows.extend(sums.into_iter().map(|((class, bucket), wait)| {
@@ -138,6 +142,43 @@ mod tests {
         window.retain_cause(is_munmap);
         assert_eq!(window.victims, [victim(8, 12)]);
         assert!(window.coverage.blind[0].contains("up to 7 interruptions"), "{:?}", window.coverage.blind);
+    }
+
+    #[test]
+    fn counts_that_no_kernel_has_do_not_overflow() {
+        let most = u64::MAX;
+        let mut window = Snapshot {
+            senders: vec![
+                sender(1, Cause::Munmap, 1),
+                sender(1, Cause::Cow, most),
+                sender(1, Cause::Fork, most),
+                sender(2, Cause::Munmap, 1),
+                sender(2, Cause::Cow, most),
+            ],
+            pairs: vec![pair(1, 8, 1)],
+            ..Snapshot::default()
+        };
+        window.retain_cause(is_munmap);
+        assert!(window.coverage.blind[0].contains(&format!("up to {most} ")), "{:?}", window.coverage.blind);
+
+        let mut mixed = site(Cause::Munmap, &[(1, 1), (4, 1)]);
+        mixed.wait.buckets = vec![most];
+        let mut window = Snapshot {
+            sites: vec![mixed.clone(), mixed, site(Cause::Cow, &[(1, 1)])],
+            by_targets: vec![ByTargets {
+                class: Class::User,
+                targets_min: 1,
+                targets_max: 1,
+                wait: Histogram::default(),
+            }],
+            ..Snapshot::default()
+        };
+        window.retain_cause(is_munmap);
+        assert!(
+            window.coverage.blind[0].contains(&format!("leaves out {most} ")),
+            "{:?}",
+            window.coverage.blind
+        );
     }
 
     #[test]

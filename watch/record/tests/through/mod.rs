@@ -37,6 +37,7 @@ pub fn through(bytes: &[u8]) -> (Option<Error>, usize) {
     };
     batching.iter_mut().for_each(Batching::end);
     drawn += draw(&reader.whole(), &batching);
+    drawn += draw(&of_one_cause(reader.whole()), &batching);
     let whole = reader.whole();
     let advice =
         ceasefire_watch_advice::advise(&whole, &reader.environment, &reader.processes, Some(&batching));
@@ -44,6 +45,13 @@ pub fn through(bytes: &[u8]) -> (Option<Error>, usize) {
     drawn += ceasefire_watch_advice::json(&advice, &whole).len();
     assert!(drawn > 0);
     (error, events_seen)
+}
+
+/// As `report --cause` does; of the cause that stands first, so that some rows stay.
+fn of_one_cause(mut whole: Snapshot) -> Snapshot {
+    let first = whole.senders.first().map(|sender| sender.cause.clone());
+    whole.retain_cause(|cause| first.as_ref() == Some(cause));
+    whole
 }
 
 fn draw(whole: &Snapshot, batching: &[Batching]) -> usize {
