@@ -8,8 +8,8 @@ use crate::wire::{self, Settings};
 use crate::{errors, maps};
 use ceasefire_base::{Error, Result};
 use ceasefire_watch_model::{
-    ByTargets, Cause, Class, ClassCoverage, Coverage, Histogram, Kind, Latencies, Lost, Pair, Sender,
-    Shootdown, Site, Snapshot, Tally, Task, Victim, WhyFull, SCHEMA,
+    ByTargets, Cause, Class, ClassCoverage, Coverage, Histogram, Kind, Latencies, Lost, Maximum, Pair,
+    Sender, Shootdown, Site, Snapshot, Tally, Task, Victim, WhyFull, SCHEMA,
 };
 use libbpf_rs::{
     Link, MapCore, MapHandle, Object, ObjectBuilder, OpenObject, ProgramInput, RingBuffer, RingBufferBuilder,
@@ -408,6 +408,7 @@ impl Observer {
             delivery_ns: victim.delivery_ns,
             stolen_ns: victim.stolen_ns,
             stolen_ns_max: victim.stolen_ns_max,
+            stolen_ns_max_is: Maximum::Exact,
             stolen: Histogram::new(&victim.stolen),
         };
         Ok(rows.iter().map(victim).collect())
@@ -424,6 +425,7 @@ impl Observer {
             interruptions: pair.interruptions,
             stolen_ns: pair.stolen_ns,
             stolen_ns_max: pair.stolen_ns_max,
+            stolen_ns_max_is: Maximum::Exact,
         };
         Ok(rows.iter().map(pair).collect())
     }
@@ -523,6 +525,7 @@ fn tally(tally: &wire::Tally) -> Tally {
         entries: tally.entries,
         wait_ns: tally.wait_ns,
         wait_ns_max: tally.wait_ns_max,
+        wait_ns_max_is: Maximum::Exact,
     }
 }
 

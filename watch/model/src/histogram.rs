@@ -61,6 +61,11 @@ impl Histogram {
         self.buckets.iter().fold(0, |sum, count| sum.saturating_add(*count))
     }
 
+    /// The greatest value of the highest bucket that holds any.
+    pub fn upper_bound(&self) -> Option<u64> {
+        self.buckets.iter().rposition(|count| *count > 0).map(|bucket| Self::bounds(bucket).1)
+    }
+
     /// The greatest value of the bucket that holds this share (0 to 1) of the values: never too low.
     pub fn quantile(&self, share: f64) -> Option<u64> {
         let total = self.count();

@@ -2,6 +2,7 @@
 //! A window of some causes only. Sites and senders know their cause. What knows none is kept as far as its sender
 //! tells: never less than there was, and what may be too much is said.
 
+use crate::maximum::{Greatest, Maximum};
 use crate::{Cause, Class, Histogram, Pair, Site, Snapshot, Victim};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -53,21 +54,29 @@ impl Snapshot {
 fn victims(all: &[Victim], kept: &[Pair], dropped: &[Pair]) -> Vec<Victim> {
     let place = |pair: &Pair| (pair.class, pair.victim_cpu, pair.victim_tid);
     let is_mixed: BTreeSet<_> = dropped.iter().map(place).collect();
-    let mut sums: HashMap<_, (u64, u64, u64)> = HashMap::new();
+    let mut sums: HashMap<_, (u64, u64, Greatest)> = HashMap::new();
     for pair in kept {
         let sum = sums.entry(place(pair)).or_default();
         sum.0 = sum.0.saturating_add(pair.interruptions);
         sum.1 = sum.1.saturating_add(pair.stolen_ns);
-        sum.2 = sum.2.max(pair.stolen_ns_max);
+        sum.2 = Maximum::greater(sum.2, pair.greatest());
     }
     let left = all.iter().filter_map(|victim| {
         let place = (victim.class, victim.cpu, victim.task.tid);
-        let (interruptions, stolen_ns, stolen_ns_max) = *sums.get(&place)?;
+        let (interruptions, stolen_ns, (stolen_ns_max, stolen_ns_max_is)) = *sums.get(&place)?;
         if !is_mixed.contains(&place) {
             return Some(victim.clone());
         }
         let (delivery_ns, stolen) = (0, Histogram::default());
-        Some(Victim { interruptions, stolen_ns, stolen_ns_max, delivery_ns, stolen, ..victim.clone() })
+        Some(Victim {
+            interruptions,
+            stolen_ns,
+            stolen_ns_max,
+            stolen_ns_max_is,
+            delivery_ns,
+            stolen,
+            ..victim.clone()
+        })
     });
     left.collect()
 }

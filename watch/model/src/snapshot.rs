@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Everything counted up to one moment. Cumulative: a window is the difference of two.
 
+use crate::maximum::{Greatest, Maximum};
 use crate::{Cause, Class, Coverage, Histogram, Kind, Task, WhyFull};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -15,8 +16,10 @@ pub struct Tally {
     /// Entries invalidated one by one, ranged flushes only.
     pub entries: u64,
     pub wait_ns: u64,
-    /// Since the start, also in a difference.
     pub wait_ns_max: u64,
+    /// What that says; not in JSON where it is exact.
+    #[serde(default, skip_serializing_if = "Maximum::is_exact")]
+    pub wait_ns_max_is: Maximum,
 }
 
 impl Tally {
@@ -26,17 +29,26 @@ impl Tally {
         self.pages = self.pages.saturating_add(other.pages);
         self.entries = self.entries.saturating_add(other.entries);
         self.wait_ns = self.wait_ns.saturating_add(other.wait_ns);
-        self.wait_ns_max = self.wait_ns_max.max(other.wait_ns_max);
+        (self.wait_ns_max, self.wait_ns_max_is) = Maximum::greater(self.greatest(), other.greatest());
     }
 
-    fn since(&self, earlier: &Tally) -> Tally {
+    pub fn greatest(&self) -> Greatest {
+        (self.wait_ns_max, self.wait_ns_max_is)
+    }
+
+    /// `waits`: the window's, where they were counted.
+    fn since(&self, earlier: &Tally, waits: Option<&Histogram>) -> Tally {
+        let shootdowns = self.shootdowns.saturating_sub(earlier.shootdowns);
+        let (wait_ns_max, wait_ns_max_is) =
+            Maximum::since(self.greatest(), earlier.wait_ns_max, waits, shootdowns);
         Tally {
-            shootdowns: self.shootdowns.saturating_sub(earlier.shootdowns),
+            shootdowns,
             targets: self.targets.saturating_sub(earlier.targets),
             pages: self.pages.saturating_sub(earlier.pages),
             entries: self.entries.saturating_sub(earlier.entries),
             wait_ns: self.wait_ns.saturating_sub(earlier.wait_ns),
-            wait_ns_max: self.wait_ns_max,
+            wait_ns_max,
+            wait_ns_max_is,
         }
     }
 }
@@ -93,8 +105,10 @@ pub struct Victim {
     pub delivery_ns: u64,
     /// In the handler; the interrupt around it is not included.
     pub stolen_ns: u64,
-    /// Since the start, also in a difference.
     pub stolen_ns_max: u64,
+    /// What that says; not in JSON where it is exact.
+    #[serde(default, skip_serializing_if = "Maximum::is_exact")]
+    pub stolen_ns_max_is: Maximum,
     pub stolen: Histogram,
 }
 
@@ -108,6 +122,9 @@ pub struct Pair {
     pub interruptions: u64,
     pub stolen_ns: u64,
     pub stolen_ns_max: u64,
+    /// What that says; not in JSON where it is exact.
+    #[serde(default, skip_serializing_if = "Maximum::is_exact")]
+    pub stolen_ns_max_is: Maximum,
 }
 
 /// The initiator's wait over the number of targets (log2 buckets).
@@ -142,6 +159,10 @@ impl Sender {
 pub type VictimKey = (Class, u32, u32);
 
 impl Victim {
+    pub fn greatest(&self) -> Greatest {
+        (self.stolen_ns_max, self.stolen_ns_max_is)
+    }
+
     pub fn key(&self) -> VictimKey {
         (self.class, self.cpu, self.task.tid)
     }
@@ -151,6 +172,10 @@ impl Victim {
 pub type PairKey = (Class, u32, u32, u32, u32);
 
 impl Pair {
+    pub fn greatest(&self) -> Greatest {
+        (self.stolen_ns_max, self.stolen_ns_max_is)
+    }
+
     pub fn key(&self) -> PairKey {
         (self.class, self.sender_tid, self.sender_cpu, self.victim_tid, self.victim_cpu)
     }
@@ -209,18 +234,18 @@ impl Snapshot {
     pub fn since(&self, earlier: &Snapshot) -> Snapshot {
         let sites = differ(&self.sites, &earlier.sites, Site::key, |now, then| {
             let mut left = now.clone();
-            left.tally = now.tally.since(&then.tally);
             left.delivery_ns = now.delivery_ns.saturating_sub(then.delivery_ns);
             left.handler_ns = now.handler_ns.saturating_sub(then.handler_ns);
             left.pages = now.pages.since(&then.pages);
             left.targets = now.targets.since(&then.targets);
             left.wait = now.wait.since(&then.wait);
+            left.tally = now.tally.since(&then.tally, Some(&left.wait));
             left.delivery = now.delivery.since(&then.delivery);
             left.handler = now.handler.since(&then.handler);
             (left.tally.shootdowns > 0).then_some(left)
         });
         let senders = differ(&self.senders, &earlier.senders, Sender::key, |now, then| {
-            let tally = now.tally.since(&then.tally);
+            let tally = now.tally.since(&then.tally, None);
             (tally.shootdowns > 0).then(|| Sender { tally, ..now.clone() })
         });
         let victims = differ(&self.victims, &earlier.victims, Victim::key, |now, then| {
@@ -229,12 +254,16 @@ impl Snapshot {
             left.delivery_ns = now.delivery_ns.saturating_sub(then.delivery_ns);
             left.stolen_ns = now.stolen_ns.saturating_sub(then.stolen_ns);
             left.stolen = now.stolen.since(&then.stolen);
+            (left.stolen_ns_max, left.stolen_ns_max_is) =
+                Maximum::since(now.greatest(), then.stolen_ns_max, Some(&left.stolen), left.interruptions);
             (left.interruptions > 0).then_some(left)
         });
         let pairs = differ(&self.pairs, &earlier.pairs, Pair::key, |now, then| {
             let mut left = now.clone();
             left.interruptions = now.interruptions.saturating_sub(then.interruptions);
             left.stolen_ns = now.stolen_ns.saturating_sub(then.stolen_ns);
+            (left.stolen_ns_max, left.stolen_ns_max_is) =
+                Maximum::since(now.greatest(), then.stolen_ns_max, None, left.interruptions);
             (left.interruptions > 0).then_some(left)
         });
         let by_targets = differ(&self.by_targets, &earlier.by_targets, ByTargets::key, |now, then| {
@@ -297,6 +326,7 @@ mod tests {
             interruptions,
             stolen_ns: interruptions * 10,
             stolen_ns_max: 10,
+            stolen_ns_max_is: Maximum::Exact,
         }
     }
 
@@ -312,6 +342,35 @@ mod tests {
         assert_eq!(window.window_ns, 200);
         let left: Vec<(u32, u64)> = window.pairs.iter().map(|p| (p.sender_tid, p.interruptions)).collect();
         assert_eq!(left, [(2, 2), (3, 1)]);
+    }
+
+    #[test]
+    fn a_windows_maxima_are_its_own_or_said_not_to_be() {
+        let sites = |waits: &[u64]| {
+            let mut site = crate::testing::site(Cause::Munmap, &[]);
+            for wait_ns in waits {
+                site.wait.add(*wait_ns);
+                site.tally.shootdowns += 1;
+                site.tally.wait_ns_max = site.tally.wait_ns_max.max(*wait_ns);
+            }
+            vec![site]
+        };
+        let at = |waits: &[u64], victims| {
+            let n = waits.len() as u64;
+            Snapshot { sites: sites(waits), pairs: vec![pair(1, n)], victims, ..Snapshot::default() }
+        };
+        let victim =
+            |tid: u32, n: u64, stolen_ns_max: u64| Victim { stolen_ns_max, ..crate::testing::victim(tid, n) };
+        let early = at(&[90_000], vec![victim(1, 1, 90_000), victim(2, 1, 1000)]);
+        let late = at(&[90_000, 3000], vec![victim(1, 2, 90_000), victim(2, 2, 1001)]);
+        let window = late.since(&early);
+        assert_eq!(window.sites[0].tally.greatest(), (4095, Maximum::AtMost));
+        assert_eq!(window.victims[0].greatest(), (1023, Maximum::AtMost));
+        assert_eq!(window.victims[1].greatest(), (1001, Maximum::Exact));
+        assert_eq!(window.pairs[0].greatest(), (10, Maximum::SinceStart));
+        let json = serde_json::to_value(&window.victims).expect("JSON");
+        assert_eq!(json[0]["stolen_ns_max_is"], "at-most");
+        assert!(json[1].get("stolen_ns_max_is").is_none());
     }
 
     #[test]

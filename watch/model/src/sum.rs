@@ -2,7 +2,9 @@
 //! Windows, or parts of one, added up again: the other direction of [`Snapshot::since`].
 
 use crate::snapshot::{PairKey, SenderKey, SiteKey, VictimKey};
-use crate::{ByTargets, Class, ClassCoverage, Coverage, Pair, Sender, Site, Snapshot, Stacks, Victim};
+use crate::{
+    ByTargets, Class, ClassCoverage, Coverage, Maximum, Pair, Sender, Site, Snapshot, Stacks, Victim,
+};
 use std::collections::BTreeMap;
 
 /// Rows by what identifies them; their order is that of their keys, so equal windows give equal sums.
@@ -98,14 +100,14 @@ fn add_victim(mine: &mut Victim, more: &Victim) {
     mine.interruptions = mine.interruptions.saturating_add(more.interruptions);
     mine.delivery_ns = mine.delivery_ns.saturating_add(more.delivery_ns);
     mine.stolen_ns = mine.stolen_ns.saturating_add(more.stolen_ns);
-    mine.stolen_ns_max = mine.stolen_ns_max.max(more.stolen_ns_max);
+    (mine.stolen_ns_max, mine.stolen_ns_max_is) = Maximum::greater(mine.greatest(), more.greatest());
     mine.stolen.merge(&more.stolen);
 }
 
 fn add_pair(mine: &mut Pair, more: &Pair) {
     mine.interruptions = mine.interruptions.saturating_add(more.interruptions);
     mine.stolen_ns = mine.stolen_ns.saturating_add(more.stolen_ns);
-    mine.stolen_ns_max = mine.stolen_ns_max.max(more.stolen_ns_max);
+    (mine.stolen_ns_max, mine.stolen_ns_max_is) = Maximum::greater(mine.greatest(), more.greatest());
 }
 
 impl Coverage {
@@ -171,6 +173,7 @@ mod tests {
             interruptions: *interruptions,
             stolen_ns: interruptions * 10,
             stolen_ns_max: 10,
+            stolen_ns_max_is: Maximum::Exact,
         };
         Snapshot { taken_ns, pairs: counts.iter().map(pair).collect(), ..Snapshot::default() }
     }

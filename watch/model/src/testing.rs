@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Rows for tests.
 
-use crate::{Cause, Class, Histogram, Kind, Pair, Sender, Site, Tally, Task, Victim};
+use crate::{Cause, Class, Histogram, Kind, Maximum, Pair, Sender, Site, Tally, Task, Victim};
 
 /// `shootdowns` of so many targets each, one microsecond of waiting a target.
 pub fn site(cause: Cause, shootdowns: &[(u64, u64)]) -> Site {
@@ -64,6 +64,7 @@ pub fn victim(tid: u32, interruptions: u64) -> Victim {
         delivery_ns: interruptions * 2000,
         stolen_ns: interruptions * 1000,
         stolen_ns_max: 1000,
+        stolen_ns_max_is: Maximum::Exact,
         stolen,
     }
 }
@@ -78,5 +79,6 @@ pub fn pair(sender_tid: u32, victim_tid: u32, interruptions: u64) -> Pair {
         interruptions,
         stolen_ns: interruptions * 1000,
         stolen_ns_max: 1000,
+        stolen_ns_max_is: Maximum::Exact,
     }
 }

@@ -23,7 +23,7 @@ const WORDS: [&str; 8] = [
     "A shootdown is sent once and received by each of its targets. Figures with /s are of the last interval, the others \
      since the start or the last r.",
     "WAITED %: share of the interval in which the thread waited for others to flush.",
-    "STOLEN %: share of the interval that handlers took from the thread on that CPU; MAX us: the longest since the start.",
+    "STOLEN %: share of the interval that handlers took from the thread on that CPU; MAX us: the longest; <=: no longer than that.",
     "PAGES: of 4 KiB, per ranged shootdown. FULL %: shootdowns that flushed everything.",
     "DELIVERY us: from queueing to the handler, per target. HANDLER us: in the handler, per target. WAIT us: the \
      sender's, per shootdown. They begin and end at different places and are never added.",

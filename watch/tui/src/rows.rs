@@ -3,7 +3,7 @@
 //! reset.
 
 use ceasefire_watch_model::{Class, Site, Snapshot, Tally};
-use ceasefire_watch_views::numbers::{count, mean_us, ratio, us};
+use ceasefire_watch_views::numbers::{count, max_us, mean_us, ratio};
 use ceasefire_watch_views::stat;
 use std::collections::BTreeMap;
 
@@ -196,7 +196,7 @@ pub fn victims(windows: &Windows) -> Table {
             Cell::number(victim.interruptions),
             Cell::percent(stolen, ns),
             Cell::mean_us(victim.delivery_ns, victim.interruptions).when(victim.delivery_ns > 0),
-            Cell { text: us(victim.stolen_ns_max as f64), order: victim.stolen_ns_max },
+            Cell { text: max_us(victim.greatest()), order: victim.stolen_ns_max },
         ];
         Row { key, cells }
     };

@@ -5,8 +5,8 @@ use crate::app::{Action, App, Settings, View, HISTORY};
 use crate::draw::{draw, HEIGHT_MIN, WIDTH_MIN};
 use crate::Look;
 use ceasefire_watch_model::{
-    Cause, Class, ClassCoverage, Coverage, Histogram, Kind, Overhead, Pair, ProgramCost, Sender, Site,
-    Snapshot, Stacks, Tally, Task, Victim,
+    Cause, Class, ClassCoverage, Coverage, Histogram, Kind, Maximum, Overhead, Pair, ProgramCost, Sender,
+    Site, Snapshot, Stacks, Tally, Task, Victim,
 };
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::backend::TestBackend;
@@ -37,7 +37,15 @@ fn task(tid: u32, comm: &str) -> Task {
 }
 
 fn tally(n: u64) -> Tally {
-    Tally { shootdowns: n, targets: n, pages: n * 8, entries: n * 8, wait_ns: n * 4_000, wait_ns_max: 90_000 }
+    Tally {
+        shootdowns: n,
+        targets: n,
+        pages: n * 8,
+        entries: n * 8,
+        wait_ns: n * 4_000,
+        wait_ns_max: 90_000,
+        wait_ns_max_is: Maximum::Exact,
+    }
 }
 
 fn times(n: u64, ns: u64) -> Histogram {
@@ -91,6 +99,7 @@ fn snapshot(seconds: u64) -> Snapshot {
         interruptions: rate * seconds,
         stolen_ns: rate * seconds * 700,
         stolen_ns_max: 30_000,
+        stolen_ns_max_is: Maximum::Exact,
     };
     let victim = |tid: u32, name: &str, class: Class, rate: u64| Victim {
         cpu: 1,
@@ -100,6 +109,7 @@ fn snapshot(seconds: u64) -> Snapshot {
         delivery_ns: rate * seconds * 2_500,
         stolen_ns: rate * seconds * 700,
         stolen_ns_max: 30_000,
+        stolen_ns_max_is: Maximum::Exact,
         stolen: times(rate * seconds, 700),
     };
     let covered = |class: Class, rate: u64, kernel: Option<u64>| ClassCoverage {

@@ -71,7 +71,7 @@ fn rows(window: &Snapshot, cpus: &[u32]) -> Vec<(u64, Vec<String>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ceasefire_watch_model::{Cause, Histogram, Kind, Pair, Sender, Tally, Task};
+    use ceasefire_watch_model::{Cause, Histogram, Kind, Maximum, Pair, Sender, Tally, Task};
 
     fn task(name: &str, tid: u32) -> Task {
         Task { tgid: tid, tid, comm: name.to_string(), cgroup: 1 }
@@ -86,6 +86,7 @@ mod tests {
             delivery_ns: 0,
             stolen_ns: 0,
             stolen_ns_max: 0,
+            stolen_ns_max_is: Maximum::Exact,
             stolen: Histogram::default(),
         }
     }
@@ -116,6 +117,7 @@ mod tests {
             interruptions,
             stolen_ns: 0,
             stolen_ns_max: 0,
+            stolen_ns_max_is: Maximum::Exact,
         }
     }
 

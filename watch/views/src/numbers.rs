@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Numbers as a person reads them.
 
+use ceasefire_watch_model::maximum::{Greatest, Maximum};
+
 /// 1234567 as `1,234,567`.
 pub fn count(value: u64) -> String {
     let digits = value.to_string();
@@ -28,6 +30,16 @@ pub fn mean_us(sum_ns: u64, count: u64) -> String {
     match count {
         0 => "-".to_string(),
         count => us(sum_ns as f64 / count as f64),
+    }
+}
+
+/// A window's maximum in microseconds; a dash where it is the greatest since the start and no more is known.
+pub fn max_us((greatest_ns, says): Greatest) -> String {
+    let greatest = us(greatest_ns as f64);
+    match says {
+        Maximum::Exact => greatest,
+        Maximum::AtMost => format!("<={greatest}"),
+        Maximum::SinceStart => "-".to_string(),
     }
 }
 
@@ -61,5 +73,8 @@ mod tests {
         assert_eq!(us(12_345_678.0), "12,346");
         assert_eq!(time(1_500_000), "1.5 ms");
         assert_eq!(mean_us(10, 0), "-");
+        assert_eq!(max_us((1_500, Maximum::Exact)), "1.50");
+        assert_eq!(max_us((1_500, Maximum::AtMost)), "<=1.50");
+        assert_eq!(max_us((1_500, Maximum::SinceStart)), "-");
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Who sent how many, why, and what it cost: the counts of a window.
 
-use crate::numbers::{count, mean_us, ratio, time, us};
+use crate::numbers::{count, max_us, mean_us, ratio, time};
 use crate::{honesty, table};
 use ceasefire_watch_model::{Class, Snapshot, Tally, Task};
 use std::collections::BTreeMap;
@@ -78,7 +78,7 @@ fn causes(window: &Snapshot, top: usize) -> String {
                 times(*delivery, tally.targets),
                 times(*handler, tally.targets),
                 times(tally.wait_ns, tally.shootdowns),
-                if window.has_latencies { us(tally.wait_ns_max as f64) } else { "-".into() },
+                if window.has_latencies { max_us(tally.greatest()) } else { "-".into() },
             ]
         })
         .collect();
@@ -145,7 +145,7 @@ fn victims(window: &Snapshot, top: usize) -> String {
                 victim.cpu.to_string(),
                 count(victim.interruptions),
                 time(victim.stolen_ns),
-                us(victim.stolen_ns_max as f64),
+                max_us(victim.greatest()),
             ]
         })
         .collect();

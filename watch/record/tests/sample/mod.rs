@@ -2,7 +2,7 @@
 //! A record that holds something of everything.
 
 use ceasefire_watch_model::{
-    ByTargets, Cause, Class, ClassCoverage, Coverage, Histogram, Kind, Latencies, Overhead, Pair,
+    ByTargets, Cause, Class, ClassCoverage, Coverage, Histogram, Kind, Latencies, Maximum, Overhead, Pair,
     ProgramCost, Sender, Shootdown, Site, Snapshot, Stacks, Tally, Task, Victim, SCHEMA,
 };
 use ceasefire_watch_record::{End, Environment, Process, Writer};
@@ -36,6 +36,7 @@ pub fn window(number: u64) -> Snapshot {
         entries: 1600,
         wait_ns: 90_000,
         wait_ns_max: 9_000,
+        wait_ns_max_is: Maximum::Exact,
     };
     let site = |(id, cause): (u32, Cause)| Site {
         class: if id == 7 { Class::KernelRange } else { Class::User },
@@ -97,6 +98,7 @@ pub fn window(number: u64) -> Snapshot {
             delivery_ns: 9,
             stolen_ns: 160_000,
             stolen_ns_max: 900,
+            stolen_ns_max_is: Maximum::Exact,
             stolen: histogram(50, 3200),
         }],
         pairs: vec![Pair {
@@ -108,6 +110,7 @@ pub fn window(number: u64) -> Snapshot {
             interruptions: 3200,
             stolen_ns: 160_000,
             stolen_ns_max: 900,
+            stolen_ns_max_is: Maximum::Exact,
         }],
         by_targets: vec![ByTargets {
             class: Class::User,
