@@ -52,7 +52,7 @@ fn an_isolated_cpu_that_is_interrupted_is_told_of() {
         of.unwrap_or_else(|| panic!("no report: {}\n{}", said.stdout, said.stderr))["isolated"].clone()
     };
     assert_eq!(left_alone.code, 0, "{}\n{}", left_alone.stdout, left_alone.stderr);
-    assert_eq!(report(&left_alone), serde_json::json!({"cpus": [3], "interruptions": 0}));
+    assert_eq!(report(&left_alone), serde_json::json!({"cpus": [3], "interruptions": 0, "by_class": {}}));
     assert_eq!(visited.code, 1, "{}\n{}", visited.stdout, visited.stderr);
     assert!(report(&visited)["interruptions"].as_u64().is_some_and(|n| n >= 200), "{}", visited.stdout);
     assert!(visited.stdout.contains("shootdowns interrupted the isolated CPUs 3"), "{}", visited.stdout);

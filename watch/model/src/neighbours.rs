@@ -205,7 +205,7 @@ pub type Place = (Class, Cause, Option<u32>);
 pub struct Batching {
     pub neighbours: Neighbours,
     pub places: BTreeMap<Place, Saving>,
-    pub total: Saving,
+    pub totals: BTreeMap<Class, Saving>,
 }
 
 impl Batching {
@@ -213,8 +213,13 @@ impl Batching {
         Batching {
             neighbours: Neighbours::new(range, within_ns),
             places: BTreeMap::new(),
-            total: Saving::default(),
+            totals: BTreeMap::new(),
         }
+    }
+
+    /// Of all places of a class.
+    pub fn total(&self, class: Class) -> Saving {
+        self.totals.get(&class).copied().unwrap_or_default()
     }
 
     pub fn take(&mut self, shootdown: &Shootdown) {
@@ -238,7 +243,7 @@ impl Batching {
             false => (run.first.class, Cause::NoStack, None),
         };
         self.places.entry(place).or_default().add(run);
-        self.total.add(run);
+        self.totals.entry(run.first.class).or_default().add(run);
     }
 }
 
@@ -304,6 +309,7 @@ mod tests {
             batching.take(&flush(page, 7, 1, page * 4096, Some(1)));
         }
         batching.take(&flush(5000, 7, 1, 0, Some(1)));
+        batching.take(&Shootdown { class: Class::KernelRange, ..flush(9000, 7, 2, 0, Some(1)) });
         batching.end();
         let expected = Saving {
             shootdowns: 41,
@@ -315,7 +321,8 @@ mod tests {
             saved_wait_ns: 390,
             full_runs: 1,
         };
-        assert_eq!(batching.total, expected);
+        assert_eq!(batching.total(Class::User), expected);
+        assert_eq!(batching.total(Class::KernelRange).shootdowns, 1);
         assert_eq!(batching.places.get(&(Class::User, Cause::Munmap, Some(1))), Some(&expected));
     }
 

@@ -3,10 +3,11 @@
 
 use crate::look::Look;
 use crate::matrix::names;
-use crate::rows::{classed, per_second, Caused, Key, Windows};
+use crate::rows::{per_second, Caused, Key, Windows};
 use ceasefire_watch_model::{Class, Histogram, Sender, Site, Snapshot};
 use ceasefire_watch_views::numbers::{count, time};
-use ceasefire_watch_views::{stat, table};
+use ceasefire_watch_views::stat::{self, classed};
+use ceasefire_watch_views::table;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Counterparts and stacks shown.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Senders down, victims across; interruptions, a second or since the reset.
 
-use crate::rows::{classed, per_second, Cell, Column, Key, Row, Table, Windows};
+use crate::rows::{per_second, Cell, Column, Key, Row, Table, Windows};
 use ceasefire_watch_model::{Class, Pair, Snapshot};
 use ceasefire_watch_views::numbers::count;
-use ceasefire_watch_views::stat;
+use ceasefire_watch_views::stat::{self, classed};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Columns in front of the victims: the sender and its two sums.

@@ -4,7 +4,7 @@
 
 use ceasefire_watch_model::{Class, Site, Snapshot, Tally};
 use ceasefire_watch_views::numbers::{count, max_us, mean_us, ratio};
-use ceasefire_watch_views::stat;
+use ceasefire_watch_views::stat::{self, classed};
 use std::collections::BTreeMap;
 
 /// What a row is about, from one interval to the next.
@@ -112,14 +112,6 @@ pub fn per_second(value: u64, window_ns: u64) -> u64 {
     match window_ns {
         0 => 0,
         ns => (value as f64 * 1e9 / ns as f64).round() as u64,
-    }
-}
-
-/// Classes are never summed; the rarer one is named.
-pub fn classed(name: String, class: Class) -> String {
-    match class {
-        Class::User => name,
-        other => format!("{name} ({})", other.name()),
     }
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! CPUs that were meant to be left alone: who interrupted them all the same.
 
+use crate::matrix::names;
 use crate::numbers::{count, time};
-use crate::{stat, table};
+use crate::table;
 use ceasefire_watch_model::{ranges, Class, Snapshot, Victim};
 use serde_json::{json, Value};
 use std::collections::BTreeMap;
@@ -12,15 +13,31 @@ fn victims<'a>(window: &'a Snapshot, cpus: &'a [u32]) -> impl Iterator<Item = &'
     window.victims.iter().filter(|victim| victim.class != Class::Own && cpus.contains(&victim.cpu))
 }
 
+/// Of whatever class: a CPU that was to be left alone was not.
 pub fn interruptions(window: &Snapshot, cpus: &[u32]) -> u64 {
-    victims(window, cpus).map(|victim| victim.interruptions).fold(0, u64::saturating_add)
+    by_class(window, cpus).values().fold(0, |sum, more| sum.saturating_add(*more))
+}
+
+fn by_class(window: &Snapshot, cpus: &[u32]) -> BTreeMap<Class, u64> {
+    let mut sums: BTreeMap<Class, u64> = BTreeMap::new();
+    for victim in victims(window, cpus) {
+        let sum = sums.entry(victim.class).or_default();
+        *sum = sum.saturating_add(victim.interruptions);
+    }
+    sums
 }
 
 pub fn render(window: &Snapshot, cpus: &[u32], top: usize) -> String {
+    let classes = by_class(window, cpus);
+    let of = |class: Class| classes.get(&class).copied().unwrap_or(0);
+    let kernel_range = match of(Class::KernelRange) {
+        0 => String::new(),
+        n => format!(" and {} for kernel addresses", count(n)),
+    };
     let mut text = format!(
-        " isolated CPUs {}: {} interruptions in {}\n",
+        " isolated CPUs {}: {} interruptions{kernel_range} in {}\n",
         ranges::show(cpus),
-        count(interruptions(window, cpus)),
+        count(of(Class::User)),
         time(window.window_ns)
     );
     let rows = rows(window, cpus);
@@ -33,32 +50,32 @@ pub fn render(window: &Snapshot, cpus: &[u32], top: usize) -> String {
 }
 
 pub fn json(window: &Snapshot, cpus: &[u32]) -> Value {
-    json!({"cpus": cpus, "interruptions": interruptions(window, cpus)})
+    let classes = by_class(window, cpus);
+    let classes: BTreeMap<&str, u64> = classes.iter().map(|(class, n)| (class.name(), *n)).collect();
+    json!({"cpus": cpus, "interruptions": interruptions(window, cpus), "by_class": classes})
 }
 
 /// One for each thread that was interrupted by another, most first.
 fn rows(window: &Snapshot, cpus: &[u32]) -> Vec<(u64, Vec<String>)> {
-    let names: BTreeMap<u32, String> =
-        window.victims.iter().map(|victim| (victim.task.tid, stat::task(&victim.task))).collect();
-    let mut senders: BTreeMap<u32, (String, BTreeMap<String, u64>)> = BTreeMap::new();
+    let names = names(window);
+    let name = |tid: u32| names.get(&tid).cloned().unwrap_or_else(|| tid.to_string());
+    let mut senders: BTreeMap<(Class, u32), BTreeMap<String, u64>> = BTreeMap::new();
     for sender in &window.senders {
-        let entry = senders.entry(sender.task.tid).or_default();
-        entry.0 = stat::task(&sender.task);
-        let sum = entry.1.entry(sender.cause.to_string()).or_default();
+        let causes = senders.entry((sender.class, sender.task.tid)).or_default();
+        let sum = causes.entry(sender.cause.to_string()).or_default();
         *sum = sum.saturating_add(sender.tally.targets);
     }
     let pairs = window.pairs.iter().filter(|p| p.class != Class::Own && cpus.contains(&p.victim_cpu));
     let mut rows: Vec<(u64, Vec<String>)> = pairs
         .map(|pair| {
-            let name = names.get(&pair.victim_tid).cloned().unwrap_or_else(|| pair.victim_tid.to_string());
-            let by = senders.get(&pair.sender_tid);
-            let mostly = by.and_then(|(_, causes)| causes.iter().max_by_key(|(_, n)| **n));
+            let causes = senders.get(&(pair.class, pair.sender_tid));
+            let mostly = causes.and_then(|causes| causes.iter().max_by_key(|(_, n)| **n));
             let row = vec![
                 pair.victim_cpu.to_string(),
-                name,
+                name(pair.victim_tid),
                 count(pair.interruptions),
                 pair.class.name().to_string(),
-                by.map_or_else(|| pair.sender_tid.to_string(), |(name, _)| name.clone()),
+                name(pair.sender_tid),
                 mostly.map_or_else(|| "-".to_string(), |(cause, _)| cause.clone()),
             ];
             (pair.interruptions, row)
@@ -71,55 +88,8 @@ fn rows(window: &Snapshot, cpus: &[u32]) -> Vec<(u64, Vec<String>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ceasefire_watch_model::{Cause, Histogram, Kind, Maximum, Pair, Sender, Tally, Task};
-
-    fn task(name: &str, tid: u32) -> Task {
-        Task { tgid: tid, tid, comm: name.to_string(), cgroup: 1 }
-    }
-
-    fn victim(class: Class, cpu: u32, tid: u32, interruptions: u64) -> Victim {
-        Victim {
-            cpu,
-            task: task("victim", tid),
-            class,
-            interruptions,
-            delivery_ns: 0,
-            stolen_ns: 0,
-            stolen_ns_max: 0,
-            stolen_ns_max_is: Maximum::Exact,
-            stolen: Histogram::default(),
-        }
-    }
-
-    fn sender(tid: u32, cause: Cause) -> Sender {
-        Sender {
-            task: task("sender", tid),
-            cpu: 0,
-            class: Class::User,
-            cause,
-            kind: Kind::Ranged,
-            freed_tables: false,
-            kernel_stack: None,
-            user_stack: None,
-            syscall: None,
-            argument: 0,
-            tally: Tally { shootdowns: 3, targets: 3, ..Tally::default() },
-        }
-    }
-
-    fn pair(sender_tid: u32, victim_tid: u32, interruptions: u64) -> Pair {
-        Pair {
-            class: Class::User,
-            sender_tid,
-            sender_cpu: 0,
-            victim_tid,
-            victim_cpu: 1,
-            interruptions,
-            stolen_ns: 0,
-            stolen_ns_max: 0,
-            stolen_ns_max_is: Maximum::Exact,
-        }
-    }
+    use crate::testing::{pair, pair_of_classes, sender, victim};
+    use ceasefire_watch_model::Cause;
 
     #[test]
     fn only_those_cpus_and_not_our_own() {
@@ -129,8 +99,8 @@ mod tests {
                 victim(Class::Own, 1, 9, 5),
                 victim(Class::User, 0, 8, 7),
             ],
-            senders: vec![sender(1, Cause::Munmap)],
-            pairs: vec![pair(1, 2, 3)],
+            senders: vec![sender(Class::User, 1, Cause::Munmap, 3)],
+            pairs: vec![pair(Class::User, 1, 2, 3)],
             ..Snapshot::default()
         };
         assert_eq!(interruptions(&window, &[1]), 3);
@@ -140,5 +110,18 @@ mod tests {
         let row = "1    victim 2              3  user   sender 1  munmap";
         assert!(text.contains(row), "{text}");
         assert_eq!(json(&window, &[1])["interruptions"], 3);
+    }
+
+    #[test]
+    fn each_class_has_its_own_number_and_cause() {
+        let window = pair_of_classes();
+        let text = render(&window, &[1], 10);
+        let head = " isolated CPUs 1: 3 interruptions and 5 for kernel addresses in";
+        assert!(text.starts_with(head), "{text}");
+        let last: Vec<&str> =
+            text.lines().skip(2).filter_map(|line| line.split_whitespace().last()).collect();
+        assert_eq!(last, ["vmalloc", "munmap"], "{text}");
+        let by_class = serde_json::json!({"user": 3, "kernel-range": 5});
+        assert_eq!(json(&window, &[1])["by_class"], by_class);
     }
 }

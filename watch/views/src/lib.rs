@@ -10,4 +10,6 @@ pub mod savings;
 pub mod stacks;
 pub mod stat;
 pub mod table;
+#[cfg(test)]
+mod testing;
 pub mod trace;

@@ -10,10 +10,13 @@ use ceasefire_watch_model::neighbours::{Place, CEILING_PAGES};
 use ceasefire_watch_model::{Batching, Class, Histogram, Range, Saving, Site, Snapshot, WhyFull, SCHEMA};
 use serde_json::{json, Value};
 
+/// Never added up.
+const BOTH: [Class; 2] = [Class::User, Class::KernelRange];
+
 /// `events`: the same shootdowns one by one; none where only counts were taken.
 pub fn render(window: &Snapshot, events: Option<&[Batching]>, top: usize) -> String {
     let mut text = String::new();
-    for class in [Class::User, Class::KernelRange] {
+    for class in BOTH {
         let sites: Vec<&Site> = window.sites.iter().filter(|site| site.class == class).collect();
         if !sites.is_empty() {
             text.push_str(&stacks(window, class, &sites, top));
@@ -137,27 +140,45 @@ fn batching(window: &Snapshot, events: Option<&[Batching]>, top: usize) -> Strin
     for line in definition(first.neighbours.within_ns).lines() {
         text.push_str(&format!("  {line}\n"));
     }
-    let all = window.sites.iter().filter(|site| site.class != Class::Own).map(|site| site.tally.shootdowns);
-    let all = all.fold(0, u64::saturating_add);
-    let seen = first.total.shootdowns;
-    text.push_str(&format!("  from {} of {} shootdowns ({})\n", count(seen), count(all), percent(seen, all)));
+    for class in classes(window, events) {
+        let sites: Vec<&Site> = window.sites.iter().filter(|site| site.class == class).collect();
+        let (seen, all) = (first.total(class).shootdowns, sum(&sites, |site| site.tally.shootdowns));
+        let (from, share) = (count(seen), percent(seen, all));
+        text.push_str(&format!("  from {from} of {} {} shootdowns ({share})\n", count(all), class.name()));
+    }
     for batching in events.into_iter().flatten() {
-        let name = name(batching.neighbours.range);
-        let total = &batching.total;
-        text.push_str(&format!(
-            "\n  {name}: {} of {} shootdowns ({}), {} of {} received ({}), {} of {} waited\n",
-            count(total.saved_shootdowns),
-            count(total.shootdowns),
-            percent(total.saved_shootdowns, total.shootdowns),
-            count(total.saved_targets),
-            count(total.targets),
-            percent(total.saved_targets, total.targets),
-            time(total.saved_wait_ns),
-            time(total.wait_ns),
-        ));
-        text.push_str(&places(window, batching, top));
+        for class in classes(window, events) {
+            text.push_str(&total(batching, class));
+            text.push_str(&places(window, batching, class, top));
+        }
     }
     text
+}
+
+/// Those there is something to say about.
+fn classes(window: &Snapshot, events: Option<&[Batching]>) -> Vec<Class> {
+    let has_any = |class: Class| {
+        window.sites.iter().any(|site| site.class == class)
+            || events.into_iter().flatten().any(|batching| batching.totals.contains_key(&class))
+    };
+    BOTH.into_iter().filter(|class| has_any(*class)).collect()
+}
+
+fn total(batching: &Batching, class: Class) -> String {
+    let total = batching.total(class);
+    format!(
+        "\n  {} ({}): {} of {} shootdowns ({}), {} of {} received ({}), {} of {} waited\n",
+        name(batching.neighbours.range),
+        class.name(),
+        count(total.saved_shootdowns),
+        count(total.shootdowns),
+        percent(total.saved_shootdowns, total.shootdowns),
+        count(total.saved_targets),
+        count(total.targets),
+        percent(total.saved_targets, total.targets),
+        time(total.saved_wait_ns),
+        time(total.wait_ns),
+    )
 }
 
 fn name(range: Range) -> &'static str {
@@ -167,15 +188,16 @@ fn name(range: Range) -> &'static str {
     }
 }
 
-fn largest(batching: &Batching, top: usize) -> Vec<(&Place, &Saving)> {
-    let mut places: Vec<_> = batching.places.iter().filter(|(_, saving)| saving.runs > 0).collect();
+fn largest(batching: &Batching, class: Class, top: usize) -> Vec<(&Place, &Saving)> {
+    let is_of_class = |(place, saving): &(&Place, &Saving)| place.0 == class && saving.runs > 0;
+    let mut places: Vec<_> = batching.places.iter().filter(is_of_class).collect();
     places.sort_by_key(|(_, saving)| std::cmp::Reverse(saving.saved_targets));
     places.truncate(top);
     places
 }
 
-fn places(window: &Snapshot, batching: &Batching, top: usize) -> String {
-    let rows: Vec<Vec<String>> = largest(batching, top)
+fn places(window: &Snapshot, batching: &Batching, class: Class, top: usize) -> String {
+    let rows: Vec<Vec<String>> = largest(batching, class, top)
         .into_iter()
         .map(|((_, cause, stack), saving)| {
             let frames = stack.and_then(|id| window.stacks.kernel.get(&id));
@@ -236,7 +258,13 @@ pub fn json(window: &Snapshot, events: Option<&[Batching]>, top: usize) -> Strin
     };
     let batchings: Option<Vec<Value>> = events.map(|events| {
         let one = |batching: &Batching| {
-            let places = largest(batching, top).into_iter().map(|((class, cause, stack), sums)| {
+            let of_class = |class: Class| {
+                let mut row = saving(&batching.total(class));
+                row["class"] = json!(class.name());
+                row
+            };
+            let places = BOTH.into_iter().flat_map(|class| largest(batching, class, top));
+            let places = places.map(|((class, cause, stack), sums)| {
                 let mut row = saving(sums);
                 row["class"] = json!(class.name());
                 row["cause"] = json!(cause);
@@ -245,15 +273,68 @@ pub fn json(window: &Snapshot, events: Option<&[Batching]>, top: usize) -> Strin
             });
             json!({
                 "range": name(batching.neighbours.range), "within_ns": batching.neighbours.within_ns,
-                "total": saving(&batching.total), "places": places.collect::<Vec<_>>(),
+                // Of the class it names; `totals` has all.
+                "total": of_class(Class::User), "totals": BOTH.map(of_class),
+                "places": places.collect::<Vec<_>>(),
             })
         };
         events.iter().map(one).collect()
     });
     let value = json!({
         "schema": SCHEMA, "verb": "savings", "window_ns": window.window_ns,
-        "classes": [class(Class::User), class(Class::KernelRange)],
+        "classes": BOTH.map(class),
         "batching": batchings, "coverage": window.coverage,
     });
     value.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{pair_of_classes, task};
+    use ceasefire_watch_model::{Cause, Kind, Shootdown};
+
+    fn flush(start_ns: u64, class: Class, cause: Cause) -> Shootdown {
+        Shootdown {
+            start_ns,
+            class,
+            cause,
+            cpu: 0,
+            task: task("sender", 1),
+            kernel_stack: None,
+            user_stack: None,
+            address: None,
+            pages: None,
+            entries: None,
+            kind: Kind::Whole,
+            why_full: None,
+            freed_tables: false,
+            targets: 1,
+            target_cpus: vec![1],
+            latencies: None,
+            slowest: None,
+        }
+    }
+
+    #[test]
+    fn what_batching_saves_is_told_by_class() {
+        let mut any = Batching::new(Range::Any, 1000);
+        (0..3).for_each(|ns| any.take(&flush(ns, Class::User, Cause::Munmap)));
+        (10..15).for_each(|ns| any.take(&flush(ns, Class::KernelRange, Cause::Vmalloc)));
+        any.end();
+        let window = pair_of_classes();
+        let text = render(&window, Some(&[any.clone()]), 5);
+        assert!(text.contains("  from 3 of 3 user shootdowns (100.0 %)\n"), "{text}");
+        assert!(text.contains("  from 5 of 5 kernel-range shootdowns (100.0 %)\n"), "{text}");
+        assert!(text.contains("\n  any range (user): 2 of 3 shootdowns (66.7 %)"), "{text}");
+        assert!(text.contains("\n  any range (kernel-range): 4 of 5 shootdowns (80.0 %)"), "{text}");
+        let value: Value = serde_json::from_str(&json(&window, Some(&[any]), 5)).expect("JSON");
+        let batching = &value["batching"][0];
+        assert_eq!(
+            (&batching["total"]["class"], &batching["total"]["shootdowns"]),
+            (&json!("user"), &json!(3))
+        );
+        assert_eq!(batching["totals"][1]["shootdowns"], 5);
+        assert_eq!(batching["places"][1]["class"], "kernel-range");
+    }
 }

@@ -70,7 +70,7 @@ fn causes(window: &Snapshot, top: usize) -> String {
             let ranged = tally.shootdowns - full.min(tally.shootdowns);
             let times = |sum: u64, n: u64| if window.has_latencies { mean_us(sum, n) } else { "-".into() };
             vec![
-                cause.clone(),
+                classed(cause.clone(), *class),
                 count(tally.shootdowns),
                 count(tally.targets),
                 ratio(tally.pages, ranged),
@@ -106,11 +106,19 @@ pub fn task(task: &Task) -> String {
     }
 }
 
+/// Classes are never summed; the rarer one is named.
+pub fn classed(name: String, class: Class) -> String {
+    match class {
+        Class::User => name,
+        other => format!("{name} ({})", other.name()),
+    }
+}
+
 fn senders(window: &Snapshot, top: usize) -> String {
-    let mut sums: BTreeMap<u32, (String, Tally, BTreeMap<String, u64>)> = BTreeMap::new();
+    let mut sums: BTreeMap<(Class, u32), (String, Tally, BTreeMap<String, u64>)> = BTreeMap::new();
     for sender in window.senders.iter().filter(|sender| sender.class != Class::Own) {
-        let sum = sums.entry(sender.task.tid).or_default();
-        sum.0 = task(&sender.task);
+        let sum = sums.entry((sender.class, sender.task.tid)).or_default();
+        sum.0 = classed(task(&sender.task), sender.class);
         sum.1.add(&sender.tally);
         let targets = sum.2.entry(sender.cause.to_string()).or_default();
         *targets = targets.saturating_add(sender.tally.targets);
@@ -141,7 +149,7 @@ fn victims(window: &Snapshot, top: usize) -> String {
         .take(top)
         .map(|victim| {
             vec![
-                task(&victim.task),
+                classed(task(&victim.task), victim.class),
                 victim.cpu.to_string(),
                 count(victim.interruptions),
                 time(victim.stolen_ns),
@@ -153,4 +161,33 @@ fn victims(window: &Snapshot, top: usize) -> String {
         return String::new();
     }
     table::render(&["thread", "CPU", "interruptions", "stolen", "max us"], &[0], &rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{pair_of_classes, victim};
+    use ceasefire_watch_model::{Maximum, Victim};
+
+    #[test]
+    fn a_thread_that_sends_for_two_classes_has_two_rows() {
+        let text = senders(&pair_of_classes(), 9);
+        assert!(text.contains("sender 1                    3         3    0 ns  munmap\n"), "{text}");
+        assert!(text.contains("sender 1 (kernel-range)     5         5    0 ns  vmalloc\n"), "{text}");
+        let text = victims(&pair_of_classes(), 9);
+        assert!(text.contains("victim 2 (kernel-range)"), "{text}");
+    }
+
+    #[test]
+    fn a_maximum_that_is_only_a_bound_is_shown_as_one() {
+        let of =
+            |says| Victim { stolen_ns_max: 1500, stolen_ns_max_is: says, ..victim(Class::User, 1, 2, 3) };
+        let window = Snapshot {
+            victims: vec![of(Maximum::Exact), of(Maximum::AtMost), of(Maximum::SinceStart)],
+            ..Snapshot::default()
+        };
+        let text = victims(&window, 9);
+        let last: Vec<&str> = text.lines().filter_map(|line| line.split_whitespace().last()).collect();
+        assert_eq!(last, ["us", "1.50", "<=1.50", "-"]);
+    }
 }
