@@ -150,8 +150,12 @@ pub type SenderKey = (u32, u32, u32, Option<u32>, SiteKey);
 
 impl Sender {
     pub fn key(&self) -> SenderKey {
-        let site = (self.class, self.kind, self.kernel_stack, self.syscall, self.argument, self.freed_tables);
-        (self.task.tgid, self.task.tid, self.cpu, self.user_stack, site)
+        (self.task.tgid, self.task.tid, self.cpu, self.user_stack, self.site_key())
+    }
+
+    /// Of the [`Site`] it sent from.
+    pub fn site_key(&self) -> SiteKey {
+        (self.class, self.kind, self.kernel_stack, self.syscall, self.argument, self.freed_tables)
     }
 }
 

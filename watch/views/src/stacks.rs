@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Where shootdowns come from, by pages and by stolen time; or folded, for flame graphs.
 
-use crate::honesty;
 use crate::numbers::{count, ratio, time};
+use crate::{honesty, stat};
 use ceasefire_watch_model::{Class, Sender, Site, Snapshot};
 use std::collections::BTreeMap;
+
+/// More user stacks of one place are only counted.
+const USER_STACKS: usize = 3;
 
 pub fn render(window: &Snapshot, top: usize) -> String {
     let mut text = String::new();
@@ -41,7 +44,7 @@ fn one(window: &Snapshot, site: &Site) -> String {
     };
     let mut text = format!(
         "\n  {}: {} sent, {} received, {asked}, stolen {}\n",
-        site.cause,
+        stat::classed(site.cause.to_string(), site.class),
         count(site.tally.shootdowns),
         count(site.tally.targets),
         time(site.handler_ns)
@@ -50,10 +53,36 @@ fn one(window: &Snapshot, site: &Site) -> String {
     for frame in frames.into_iter().flatten() {
         text.push_str(&format!("      {frame}\n"));
     }
+    text.push_str(&user_stacks(window, site));
     text
 }
 
-/// `comm;outermost;…;innermost COUNT`, one line a stack, counting targets.
+/// What of the program asked for it; the same place in the kernel is reached from several.
+fn user_stacks(window: &Snapshot, site: &Site) -> String {
+    let mut sums: BTreeMap<u32, u64> = BTreeMap::new();
+    for sender in window.senders.iter().filter(|sender| sender.site_key() == site.key()) {
+        if let Some(id) = sender.user_stack.filter(|id| window.stacks.user.contains_key(id)) {
+            let sum = sums.entry(id).or_default();
+            *sum = sum.saturating_add(sender.tally.targets);
+        }
+    }
+    let mut sums: Vec<(u32, u64)> = sums.into_iter().collect();
+    sums.sort_by_key(|(id, targets)| (std::cmp::Reverse(*targets), *id));
+    let mut text = String::new();
+    for (id, targets) in sums.iter().take(USER_STACKS) {
+        text.push_str(&format!("    user stack, {} received:\n", count(*targets)));
+        for frame in window.stacks.user.get(id).into_iter().flatten() {
+            text.push_str(&format!("      {frame}\n"));
+        }
+    }
+    match sums.len().saturating_sub(USER_STACKS) {
+        0 => {}
+        more => text.push_str(&format!("    and {} more user stacks\n", count(more as u64))),
+    }
+    text
+}
+
+/// `comm;outermost;…;innermost COUNT`, one line a stack, counting targets; a class other than `user` is the root.
 pub fn folded(window: &Snapshot) -> String {
     let mut sums: BTreeMap<String, u64> = BTreeMap::new();
     for sender in window.senders.iter().filter(|sender| sender.class != Class::Own) {
@@ -66,8 +95,51 @@ pub fn folded(window: &Snapshot) -> String {
 fn fold(window: &Snapshot, sender: &Sender) -> String {
     let kernel = sender.kernel_stack.and_then(|id| window.stacks.kernel.get(&id));
     let user = sender.user_stack.and_then(|id| window.stacks.user.get(&id));
-    let mut frames = vec![sender.task.comm.replace([';', ' '], "_")];
+    let class = (sender.class != Class::User).then(|| sender.class.name().to_string());
+    let mut frames: Vec<String> = class.into_iter().collect();
+    frames.push(sender.task.comm.replace([';', ' '], "_"));
     frames.extend(user.into_iter().flatten().rev().cloned());
     frames.extend(kernel.into_iter().flatten().rev().cloned());
     frames.join(";")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{pair_of_classes, sender, site};
+    use ceasefire_watch_model::{Cause, Stacks};
+
+    #[test]
+    fn folded_stacks_of_two_classes_stay_apart() {
+        assert_eq!(folded(&pair_of_classes()), "kernel-range;sender 5\nsender 3\n");
+    }
+
+    #[test]
+    fn user_stacks_stand_below_the_kernels() {
+        let mut place = site(Class::User, Cause::Munmap, 10);
+        place.kernel_stack = Some(1);
+        let from = |user_stack: u32, targets: u64| {
+            let mut sender = sender(Class::User, user_stack, Cause::Munmap, targets);
+            (sender.kernel_stack, sender.user_stack) = (Some(1), Some(user_stack));
+            sender
+        };
+        let mut elsewhere = from(7, 9);
+        elsewhere.kernel_stack = Some(2);
+        let frames = |id: u32| (id, vec![format!("app+0x{id}"), "libc.so.6+0x1".to_string()]);
+        let window = Snapshot {
+            sites: vec![place],
+            senders: vec![from(1, 1), from(2, 4), from(3, 3), from(4, 2), elsewhere],
+            stacks: Stacks {
+                kernel: [(1, vec!["zap_page_range".to_string()])].into(),
+                user: [1, 2, 3, 4, 7].map(frames).into(),
+            },
+            ..Snapshot::default()
+        };
+        let text = render(&window, 5);
+        let wanted =
+            "      zap_page_range\n    user stack, 4 received:\n      app+0x2\n      libc.so.6+0x1\n";
+        assert!(text.contains(wanted), "{text}");
+        assert!(text.contains("    and 1 more user stacks\n"), "{text}");
+        assert!(!text.contains("app+0x7"), "{text}");
+    }
 }
