@@ -87,16 +87,19 @@ impl<'a> Facts<'a> {
         text.split_once('[')?.1.split_once(']').map(|(word, _)| word)
     }
 
-    pub fn cause(&self, cause: &Cause) -> Option<&CauseFacts<'a>> {
-        self.causes.iter().find(|facts| facts.cause == *cause)
+    /// Shootdowns that a process sent for a cause, however few: `causes` leaves out what is not worth a word.
+    pub fn sent_by(&self, tgid: u32, class: Class, cause: &Cause) -> u64 {
+        let senders = self.window.senders.iter();
+        let senders = senders.filter(|s| (s.class, s.task.tgid) == (class, tgid) && s.cause == *cause);
+        senders.map(|sender| sender.tally.shootdowns).fold(0, u64::saturating_add)
     }
 
     /// What batching all of a cause's neighbours would save, where every shootdown is known.
-    pub fn saving(&self, cause: &Cause, range: Range) -> Option<Saving> {
+    pub fn saving(&self, class: Class, cause: &Cause, range: Range) -> Option<Saving> {
         let batching = self.events?.iter().find(|batching| batching.neighbours.range == range)?;
         let mut sum = Saving::default();
-        for ((_, of, _), saving) in &batching.places {
-            if of == cause {
+        for ((of_class, of, _), saving) in &batching.places {
+            if (*of_class, of) == (class, cause) {
                 for (mine, more) in [
                     (&mut sum.shootdowns, saving.shootdowns),
                     (&mut sum.targets, saving.targets),

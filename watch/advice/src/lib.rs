@@ -4,6 +4,8 @@
 mod facts;
 mod rules;
 mod shape;
+#[cfg(test)]
+mod tests;
 
 pub use facts::Facts;
 

@@ -5,6 +5,7 @@
 use crate::facts::{Caller, CauseFacts, Facts};
 use crate::Advice;
 use ceasefire_watch_model::Cause;
+use ceasefire_watch_views::numbers::count;
 
 const THP: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 const THP_DEFRAG: &str = "/sys/kernel/mm/transparent_hugepage/defrag";
@@ -184,21 +185,23 @@ fn mprotect(cause: &CauseFacts<'_>, facts: &Facts<'_>) -> Advice {
 }
 
 fn cow(cause: &CauseFacts<'_>, facts: &Facts<'_>) -> Advice {
-    let pid = cause.sender.as_ref().map(|(task, _)| task.tgid);
-    let forks =
-        facts.cause(&Cause::Fork).filter(|fork| fork.sender.as_ref().map(|(task, _)| task.tgid) == pid);
+    let sender = cause.sender.as_ref().map(|(task, _)| task.tgid);
+    let forks = sender.map(|tgid| facts.sent_by(tgid, cause.class, &Cause::Fork));
     match forks {
-        Some(fork) => new(
+        Some(forks @ 1..) => new(
             cause,
             "do not fork with this much memory: posix_spawn or vfork, or keep the parent small",
-            &[format!("the same process forks: {} shootdowns of cause fork", fork.tally.shootdowns)],
+            &[format!("the same process forks: {} shootdowns of cause fork", count(forks))],
             "in code: posix_spawn(), or madvise(…, MADV_DONTFORK) for what the child never needs".into(),
             "a child that needs the parent's memory (a snapshot) must not be given MADV_DONTFORK",
         ),
-        None => new(
+        none => new(
             cause,
             "write each page once before the threads run (prefault), and lock it",
-            &["no fork of that process in this window: the pages are first writes to what was only read before, or to private mappings of files".into()],
+            &[match none {
+                Some(_) => "no shootdown by a fork of that process in this window: the pages are first writes to what was only read before, or to private mappings of files".into(),
+                None => "whether that process forks is not known: who sent was not watched".into(),
+            }],
             "in code: MAP_POPULATE, or madvise(…, MADV_POPULATE_WRITE), then mlockall(MCL_CURRENT | MCL_FUTURE); ulimit -l unlimited".into(),
             "if it forked before the window, see posix_spawn; locked memory cannot be reclaimed",
         ),

@@ -21,7 +21,7 @@ pub fn about(facts: &Facts<'_>) -> Vec<Advice> {
 fn batching(facts: &Facts<'_>) -> Vec<Advice> {
     let mut all = Vec::new();
     for cause in &facts.causes {
-        let Some(saving) = facts.saving(&cause.cause, Range::Touching) else { continue };
+        let Some(saving) = facts.saving(cause.class, &cause.cause, Range::Touching) else { continue };
         if saving.shootdowns < 100 || (saving.saved_shootdowns as f64) < saving.shootdowns as f64 * SHARE {
             continue;
         }
