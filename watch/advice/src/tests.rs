@@ -91,7 +91,7 @@ fn few_forks_are_forks_all_the_same() {
     };
     let evidence = cow_advice(&window(&[cow.clone(), (Class::User, Cause::Fork, 20)]));
     assert!(evidence.contains("the same process forks: 20 shootdowns"), "{evidence}");
-    let evidence = cow_advice(&window(&[cow.clone()]));
+    let evidence = cow_advice(&window(std::slice::from_ref(&cow)));
     assert!(evidence.contains("no shootdown by a fork of that process"), "{evidence}");
     let unwatched = Snapshot { senders: Vec::new(), ..window(&[cow]) };
     let evidence = cow_advice(&unwatched);

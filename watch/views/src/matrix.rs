@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, HashMap};
 
 pub fn render(window: &Snapshot, top: usize) -> String {
     let mut cells: BTreeMap<(Class, u32, u32), u64> = BTreeMap::new();
-    let (mut rows, mut columns): (BTreeMap<(Class, u32), u64>, BTreeMap<(Class, u32), u64>) =
-        Default::default();
+    let mut rows: BTreeMap<(Class, u32), u64> = BTreeMap::new();
+    let mut columns: BTreeMap<(Class, u32), u64> = BTreeMap::new();
     for pair in window.pairs.iter().filter(|pair| pair.class != Class::Own) {
         for sum in [
             cells.entry((pair.class, pair.sender_tid, pair.victim_tid)).or_default(),

@@ -115,7 +115,8 @@ pub fn classed(name: String, class: Class) -> String {
 }
 
 fn senders(window: &Snapshot, top: usize) -> String {
-    let mut sums: BTreeMap<(Class, u32), (String, Tally, BTreeMap<String, u64>)> = BTreeMap::new();
+    type Sent = (String, Tally, BTreeMap<String, u64>);
+    let mut sums: BTreeMap<(Class, u32), Sent> = BTreeMap::new();
     for sender in window.senders.iter().filter(|sender| sender.class != Class::Own) {
         let sum = sums.entry((sender.class, sender.task.tid)).or_default();
         sum.0 = classed(task(&sender.task), sender.class);
