@@ -3,7 +3,7 @@
 //!
 //! CEASEFIRE_ORACLE_KERNEL=NAME: another kernel with CONFIG_ABIS_DEBUG in place of `abis-debug`.
 //! CEASEFIRE_ORACLE_IMAGE=FILE: a bzImage of such a kernel.
-//! CEASEFIRE_STRESS_PAGES=N: the budget of the long tests, instead of ten million pages.
+//! CEASEFIRE_STRESS_PAGES=N: the budget of the long tests, instead of ten million pages; many vCPUs in turns map a tenth.
 
 mod common;
 use common::{ceasefire, results, root, row, run, succeed, Said, Scratch};

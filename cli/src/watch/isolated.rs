@@ -17,6 +17,8 @@ pub struct Isolated {
     lost: u64,
     /// Their part of the kernel's own row when the watching began.
     row: Option<u64>,
+    /// How far it has risen since, to the last window's end.
+    rise: u64,
     /// Victims were seen at all.
     is_known: bool,
 }
@@ -31,12 +33,18 @@ impl Isolated {
                 .remedy("boot with isolcpus= or nohz_full=, or leave out --isolated"));
         }
         let cpus: Vec<u32> = cpus.into_iter().collect();
-        Ok(Isolated { row: row(&cpus), cpus, seen: 0, lost: 0, is_known: true })
+        Ok(Isolated { cpus, seen: 0, lost: 0, row: None, rise: 0, is_known: true })
+    }
+
+    /// The probes are in place: who interrupted before is not asked about.
+    pub fn begin(&mut self) {
+        self.row = row(&self.cpus);
     }
 
     pub fn take(&mut self, window: &Snapshot) {
         self.seen = self.seen.saturating_add(isolated::interruptions(window, &self.cpus));
         self.is_known &= window.has_latencies;
+        self.rise = self.row.zip(row(&self.cpus)).map_or(0, |(before, now)| now.saturating_sub(before));
         let lost = &window.coverage.lost;
         self.lost = [lost.rows, lost.slots, lost.answers].into_iter().fold(self.lost, u64::saturating_add);
     }
@@ -55,13 +63,12 @@ impl Isolated {
             ))
             .remedy("keep threads that change their mappings out of the processes that run there"));
         }
-        let rise = self.row.zip(row(&self.cpus)).map_or(0, |(before, now)| now.saturating_sub(before));
-        if rise > 0 {
+        if self.rise > 0 {
             return Err(Error::failed(format!(
                 "the kernel counts {} shootdowns on the isolated CPUs {cpus} whose senders were not seen",
-                count(rise)
+                count(self.rise)
             ))
-            .remedy("watch for longer: what began before the watching has no sender"));
+            .remedy("`ceasefire watch check` says what this kernel hides"));
         }
         match self.lost {
             0 => Ok(()),

@@ -185,6 +185,9 @@ fn windows(
     let causes = causes(&window.filters.cause)?;
     let mut session = Session::start(Options { filter: filter(&window.filters)?, ..options }, window)?;
     let mut left = window.count.unwrap_or(u64::MAX);
+    if let Some(isolated) = &mut isolated {
+        isolated.begin();
+    }
     loop {
         let is_over = session.wait(window.interval, &mut |_, _| ())?;
         if isolated.is_some() {
@@ -355,7 +358,7 @@ impl Session {
                 unsafe { libc::kill(command.id() as i32, signal) };
             }
             signal = if Instant::now() >= killed_at { libc::SIGKILL } else { 0 };
-            std::thread::sleep(STEP.min(Duration::from_millis(10)));
+            std::thread::sleep(Duration::from_millis(10));
         }
         Ok(self.status.unwrap_or(0))
     }
