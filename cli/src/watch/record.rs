@@ -121,21 +121,26 @@ pub fn record(args: &Record) -> Result<u8> {
             evidence: tape.evidence.clone(),
         };
         let (bytes, events) = (recording.bytes(), recording.events_written());
-        recording.finish(&end).map(|()| (reason, bytes, events))
+        let unnamed = recording.stacks_unnamed();
+        recording.finish(&end).map(|()| (reason, bytes, events, unnamed))
     });
     if tape.evidence.is_some() {
         session.let_end()?;
     }
     let code = session.finish()?;
-    let (reason, bytes, events) = outcome?;
+    let (reason, bytes, events, unnamed) = outcome?;
     let dropped = match tape.dropped {
         0 => String::new(),
         dropped if args.auto.is_some() => format!(" ({} earlier ones are not kept)", count(dropped)),
         dropped => format!(" (the first; {} later ones are only counted)", count(dropped)),
     };
+    let unnamed = match unnamed {
+        0 => String::new(),
+        unnamed => format!(", {} stacks left without names", count(unnamed)),
+    };
     let _ = writeln!(
         std::io::stderr(),
-        "{reason}: recorded {}, {} events{dropped}, {:.1} MiB\n  ceasefire watch report {}",
+        "{reason}: recorded {}, {} events{dropped}{unnamed}, {:.1} MiB\n  ceasefire watch report {}",
         time(u64::try_from(spent.as_nanos()).unwrap_or(u64::MAX)),
         count(events),
         bytes as f64 / f64::from(1 << 20),

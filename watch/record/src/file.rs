@@ -65,6 +65,10 @@ impl Recording {
         self.writer.events
     }
 
+    pub fn stacks_unnamed(&self) -> u64 {
+        self.writer.stacks_unnamed
+    }
+
     /// No more than was asked for.
     pub fn is_full(&self) -> bool {
         self.writer.whole_bytes() >= self.bytes_max

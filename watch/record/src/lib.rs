@@ -49,4 +49,9 @@ pub mod limits {
     pub const SITES_MAX: usize = 4_096;
     /// CPUs named as targets of an event.
     pub const CPUS_MAX: usize = 1_024;
+
+    /// What the names of one stack take of `STACK_BYTES_MAX`: also what a string and a row take beside their bytes.
+    pub(crate) fn stack_bytes(frames: &[String]) -> usize {
+        96 + frames.iter().map(|frame| frame.len().min(STRING_MAX) + 40).sum::<usize>()
+    }
 }

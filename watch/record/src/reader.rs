@@ -4,7 +4,7 @@
 use crate::clean::{self, Clean};
 use crate::error::{Error, Result};
 use crate::events::Block;
-use crate::limits::{PROCESSES_MAX, ROWS_MAX, SITES_MAX, STACKS_MAX, STACK_BYTES_MAX};
+use crate::limits::{stack_bytes, PROCESSES_MAX, ROWS_MAX, SITES_MAX, STACKS_MAX, STACK_BYTES_MAX};
 use crate::{frame, End, Environment, Process, SCHEMA, VERSION};
 use ceasefire_watch_model::{Shootdown, Snapshot, Stacks, Sum};
 use serde::de::DeserializeOwned;
@@ -117,8 +117,7 @@ impl<R: Read> Reader<R> {
         for (mine, more) in [(&mut self.stacks.kernel, more.kernel), (&mut self.stacks.user, more.user)] {
             for (id, mut frames) in more {
                 clean::frames(&mut frames);
-                // What a string and a row take beside their bytes.
-                self.stack_bytes += 96 + frames.iter().map(|frame| frame.len() + 40).sum::<usize>();
+                self.stack_bytes += stack_bytes(&frames);
                 if self.stack_bytes > STACK_BYTES_MAX || mine.len() >= STACKS_MAX {
                     return Err(Error::TooMuch("stacks"));
                 }

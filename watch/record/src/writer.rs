@@ -2,6 +2,7 @@
 //! Writes a record frame by frame. What is written stays readable whatever happens next.
 
 use crate::events::{Block, CHUNK};
+use crate::limits::{stack_bytes, STACKS_MAX, STACK_BYTES_MAX};
 use crate::{frame, End, Environment, Process, SCHEMA, VERSION};
 use ceasefire_watch_model::{Coverage, Shootdown, Snapshot, Stacks};
 use serde::Serialize;
@@ -18,6 +19,9 @@ pub struct Writer<W: Write> {
     /// Up to here it can be read.
     whole_bytes: u64,
     named: [HashSet<u32>; 2],
+    stack_bytes: usize,
+    /// Stacks that a reader would have no room for.
+    pub stacks_unnamed: u64,
     processes: HashSet<u32>,
     pub events: u64,
 }
@@ -30,6 +34,8 @@ impl<W: Write> Writer<W> {
             to,
             whole_bytes: name.len() as u64,
             named: Default::default(),
+            stack_bytes: 0,
+            stacks_unnamed: 0,
             processes: HashSet::new(),
             events: 0,
         };
@@ -63,6 +69,12 @@ impl<W: Write> Writer<W> {
                 if !self.named[side].insert(*id) {
                     continue;
                 }
+                let more = stack_bytes(frames);
+                if self.stack_bytes + more > STACK_BYTES_MAX || self.named[side].len() > STACKS_MAX {
+                    self.stacks_unnamed += 1;
+                    continue;
+                }
+                self.stack_bytes += more;
                 bytes += frames.iter().map(|frame| frame.len() + 3).sum::<usize>() + 16;
                 let part = if side == 0 { &mut some.kernel } else { &mut some.user };
                 part.insert(*id, frames.clone());

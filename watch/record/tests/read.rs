@@ -57,6 +57,22 @@ fn a_large_window_comes_in_parts_and_out_whole() {
 }
 
 #[test]
+fn no_more_names_are_written_than_are_read() {
+    let frames = |id: u32| (0..60).map(|frame| format!("{id} {frame:0>400}")).collect();
+    let stacks = Stacks { kernel: Default::default(), user: (0..2500).map(|id| (id, frames(id))).collect() };
+    let mut bytes = Vec::new();
+    let mut writer = Writer::new(&mut bytes, &sample::environment()).expect("memory");
+    writer.stacks(&stacks).expect("memory");
+    writer.stacks(&stacks).expect("memory");
+    let unnamed = writer.stacks_unnamed;
+    assert!((1..2500).contains(&unnamed), "{unnamed}");
+    writer.end(&Default::default()).expect("memory");
+    let mut reader = Reader::new(&bytes[..]).expect("a record");
+    while reader.next_item().expect("whole").is_some() {}
+    assert_eq!(reader.whole().stacks.user.len() as u64 + unnamed, 2500);
+}
+
+#[test]
 fn every_cut_is_noticed_and_what_precedes_it_is_kept() {
     let bytes = sample::record();
     let (mut most, mut step) = (0, 1);
