@@ -10,7 +10,7 @@ use ceasefire_watch_storms::{find, Pages, Storm, Truth, STORMS};
 use ceasefire_watch_views::numbers::count;
 use std::process::Command;
 
-/// Another program may come between sender and victim: that storm is made again.
+/// Another program may come between sender and victim: that storm is made again, and the line says so.
 const TRIES: usize = 5;
 
 enum Verdict {
@@ -58,7 +58,7 @@ pub fn run(args: &Selftest) -> Result<u8> {
 
 fn judge(observer: &mut Observer, storm: &Storm, rounds: u64) -> Result<Verdict> {
     let mut verdict = Verdict::Skip("the victim never had its CPU to itself".into());
-    for _ in 0..TRIES {
+    for again in 0..TRIES {
         cancel::check()?;
         let before = observer.snapshot()?;
         let truth = match make(storm, rounds)? {
@@ -70,11 +70,22 @@ fn judge(observer: &mut Observer, storm: &Storm, rounds: u64) -> Result<Verdict>
             continue;
         }
         verdict = match compare(&window, storm, &truth) {
-            Ok(text) => return Ok(Verdict::Ok(text)),
+            Ok(text) => return Ok(Verdict::Ok(text + &before_that(again, &verdict))),
             Err(text) => Verdict::Wrong(text),
         };
     }
     Ok(verdict)
+}
+
+/// What an exact count after `again` others has to admit.
+fn before_that(again: usize, last: &Verdict) -> String {
+    match (again, last) {
+        (0, _) => String::new(),
+        (_, Verdict::Wrong(why)) => {
+            format!("; try {} of {TRIES}, the last one before it wrong: {why}", again + 1)
+        }
+        _ => format!("; try {} of {TRIES}: the victim did not have its CPU to itself", again + 1),
+    }
 }
 
 /// `Ok(Err(…))`: this machine cannot make that storm.
