@@ -4,8 +4,8 @@
 use crate::look::Look;
 use crate::matrix::names;
 use crate::rows::{per_second, Caused, Key, Windows};
-use ceasefire_watch_model::{Class, Histogram, Sender, Site, Snapshot};
-use ceasefire_watch_views::numbers::{count, time};
+use ceasefire_watch_model::{Class, Histogram, Sender, Site, Snapshot, Task};
+use ceasefire_watch_views::numbers::{count, max_us, time};
 use ceasefire_watch_views::stat::{self, classed};
 use ceasefire_watch_views::table;
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,9 +68,17 @@ fn past(lines: &mut Lines, key: &Key, history: &[(u64, u64)], look: Look) {
     plain(lines, &format!("|{}|", look.bars(&rates)));
 }
 
+/// Whose thread it is.
+fn of(lines: &mut Lines, task: &Task) {
+    plain(lines, &format!("process {}, cgroup {}", task.tgid, task.cgroup));
+}
+
 fn sender(lines: &mut Lines, total: &Snapshot, class: Class, tid: u32) {
     let mine: Vec<&Sender> =
         total.senders.iter().filter(|sender| sender.class == class && sender.task.tid == tid).collect();
+    if let Some(sender) = mine.first() {
+        of(lines, &sender.task);
+    }
     let mut causes: BTreeMap<String, ceasefire_watch_model::Tally> = BTreeMap::new();
     for sender in &mine {
         causes.entry(sender.cause.to_string()).or_default().add(&sender.tally);
@@ -93,15 +101,16 @@ fn victim(lines: &mut Lines, total: &Snapshot, class: Class, tid: u32, cpu: u32)
         (victim.class, victim.task.tid, victim.cpu) == (class, tid, cpu)
     };
     if let Some(victim) = total.victims.iter().find(is_it) {
+        of(lines, &victim.task);
         head(lines, "stolen by handlers");
         plain(
             lines,
             &format!(
-                "  {} in {} interruptions{}, at most {}",
+                "  {} in {} interruptions{}, max us {}",
                 time(victim.stolen_ns),
                 count(victim.interruptions),
                 quantiles(&victim.stolen),
-                time(victim.stolen_ns_max)
+                max_us(victim.greatest())
             ),
         );
     }

@@ -241,11 +241,11 @@ pub fn causes(windows: &Windows) -> Table {
     let last = caused(&windows.last);
     let (ns, is_timed) = (windows.last.window_ns, windows.total.has_latencies);
     let row = |(key, sum): (Key, Caused)| {
-        let Key::Cause(_, name) = &key else { return None };
+        let Key::Cause(class, name) = &key else { return None };
         let recent = last.get(&key).map_or(Tally::default(), |last| last.tally);
         let pages = sum.tally.pages.checked_div(sum.tally.shootdowns.saturating_sub(sum.full));
         let cells = vec![
-            Cell::text(name.clone()),
+            Cell::text(classed(name.clone(), *class)),
             Cell::rate(recent.shootdowns, ns),
             Cell::rate(recent.targets, ns),
             Cell { text: sum.pages_each(), order: pages.unwrap_or(0) },

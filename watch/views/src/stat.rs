@@ -115,31 +115,33 @@ pub fn classed(name: String, class: Class) -> String {
 }
 
 fn senders(window: &Snapshot, top: usize) -> String {
-    type Sent = (String, Tally, BTreeMap<String, u64>);
+    type Sent = (String, u32, Tally, BTreeMap<String, u64>);
     let mut sums: BTreeMap<(Class, u32), Sent> = BTreeMap::new();
     for sender in window.senders.iter().filter(|sender| sender.class != Class::Own) {
         let sum = sums.entry((sender.class, sender.task.tid)).or_default();
         sum.0 = classed(task(&sender.task), sender.class);
-        sum.1.add(&sender.tally);
-        let targets = sum.2.entry(sender.cause.to_string()).or_default();
+        sum.1 = sender.task.tgid;
+        sum.2.add(&sender.tally);
+        let targets = sum.3.entry(sender.cause.to_string()).or_default();
         *targets = targets.saturating_add(sender.tally.targets);
     }
     let mut sums: Vec<_> = sums.into_values().collect();
-    sums.sort_by_key(|(_, tally, _)| std::cmp::Reverse(tally.targets));
+    sums.sort_by_key(|(_, _, tally, _)| std::cmp::Reverse(tally.targets));
     let rows: Vec<Vec<String>> = sums
         .iter()
         .take(top)
-        .map(|(name, tally, causes)| {
+        .map(|(name, tgid, tally, causes)| {
             let main =
                 causes.iter().max_by_key(|(_, n)| **n).map_or(String::new(), |(cause, _)| cause.clone());
             let waited = if window.has_latencies { time(tally.wait_ns) } else { "-".into() };
-            vec![name.clone(), count(tally.shootdowns), count(tally.targets), waited, main]
+            let process = tgid.to_string();
+            vec![name.clone(), process, count(tally.shootdowns), count(tally.targets), waited, main]
         })
         .collect();
     if rows.is_empty() {
         return String::new();
     }
-    table::render(&["thread", "sent", "received", "waited", "mostly"], &[0, 4], &rows)
+    table::render(&["thread", "process", "sent", "received", "waited", "mostly"], &[0, 5], &rows)
 }
 
 fn victims(window: &Snapshot, top: usize) -> String {
@@ -151,6 +153,7 @@ fn victims(window: &Snapshot, top: usize) -> String {
         .map(|victim| {
             vec![
                 classed(task(&victim.task), victim.class),
+                victim.task.tgid.to_string(),
                 victim.cpu.to_string(),
                 count(victim.interruptions),
                 time(victim.stolen_ns),
@@ -161,7 +164,7 @@ fn victims(window: &Snapshot, top: usize) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    table::render(&["thread", "CPU", "interruptions", "stolen", "max us"], &[0], &rows)
+    table::render(&["thread", "process", "CPU", "interruptions", "stolen", "max us"], &[0], &rows)
 }
 
 #[cfg(test)]
@@ -173,8 +176,8 @@ mod tests {
     #[test]
     fn a_thread_that_sends_for_two_classes_has_two_rows() {
         let text = senders(&pair_of_classes(), 9);
-        assert!(text.contains("sender 1                    3         3    0 ns  munmap\n"), "{text}");
-        assert!(text.contains("sender 1 (kernel-range)     5         5    0 ns  vmalloc\n"), "{text}");
+        assert!(text.contains("sender 1                       1     3         3    0 ns  munmap\n"), "{text}");
+        assert!(text.contains("sender 1 (kernel-range)        1     5         5    0 ns  vmalloc\n"), "{text}");
         let text = victims(&pair_of_classes(), 9);
         assert!(text.contains("victim 2 (kernel-range)"), "{text}");
     }

@@ -4,7 +4,7 @@
 
 use crate::numbers::{ratio, us};
 use crate::stat;
-use ceasefire_watch_model::{Run, Shootdown};
+use ceasefire_watch_model::{ranges, Run, Shootdown};
 
 pub fn head() -> String {
     format!(
@@ -48,9 +48,10 @@ fn columns(
         None => first.cause.to_string(),
     };
     let sender = format!("{} @{}", stat::task(&first.task), first.cpu);
-    let targets: Vec<String> = first.target_cpus.iter().take(16).map(u32::to_string).collect();
-    let targets =
-        if targets.is_empty() { first.targets.to_string() } else { format!("@{}", targets.join(",")) };
+    let targets = match &first.target_cpus[..] {
+        [] => first.targets.to_string(),
+        cpus => format!("@{}", ranges::show(cpus)),
+    };
     format!(
         "{address:<18} {pages:>7} {shootdowns:>10} {factor:>7} {wait:>12} {cause:<18} {sender:<24} {targets}"
     )
