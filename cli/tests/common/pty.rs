@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A program on a terminal of our own: keys in, the screen out.
+#![allow(dead_code)] // each test file uses its own part
 
 use std::fs::File;
 use std::io::{Read, Write};

@@ -176,8 +176,14 @@ mod tests {
     #[test]
     fn a_thread_that_sends_for_two_classes_has_two_rows() {
         let text = senders(&pair_of_classes(), 9);
-        assert!(text.contains("sender 1                       1     3         3    0 ns  munmap\n"), "{text}");
-        assert!(text.contains("sender 1 (kernel-range)        1     5         5    0 ns  vmalloc\n"), "{text}");
+        assert!(
+            text.contains("sender 1                       1     3         3    0 ns  munmap\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("sender 1 (kernel-range)        1     5         5    0 ns  vmalloc\n"),
+            "{text}"
+        );
         let text = victims(&pair_of_classes(), 9);
         assert!(text.contains("victim 2 (kernel-range)"), "{text}");
     }
