@@ -35,7 +35,7 @@ pub enum Pages {
     Exactly(u64),
     /// The whole.
     Full,
-    /// Depends on how the kernel batches.
+    /// Depends on how the kernel batches: that of nodes.
     Any,
 }
 
@@ -76,7 +76,7 @@ pub const STORMS: &[Storm] = &[
         ..storm("threads", Pages::Exactly(PAGES), 0, 2000, memory::threads)
     },
     storm("madvise-free", Pages::Exactly(PAGES), 1, 5000, memory::free),
-    Storm { besides: &["madvise-cold"], ..storm("madvise-pageout", Pages::Any, 0, 200, files::pageout) },
+    Storm { besides: &["madvise-cold"], ..storm("madvise-pageout", Pages::Full, 0, 200, files::pageout) },
     storm("munmap", Pages::Exactly(PAGES), 1, 5000, memory::munmap),
     storm("mmap", Pages::Exactly(PAGES), 1, 5000, memory::replace),
     storm("brk", Pages::Exactly(PAGES), 1, 5000, memory::brk),
@@ -86,15 +86,15 @@ pub const STORMS: &[Storm] = &[
     // Both sides copy what the child shares.
     Storm { besides: &["cow"], ..storm("fork", Pages::Full, 1, 100, memory::fork) },
     storm("userfaultfd", Pages::Exactly(PAGES), 2, 2000, memory::userfaultfd),
-    Storm { besides: &["madvise-dontneed"], ..storm("thp-split", Pages::Any, 1, 50, memory::split) },
+    Storm { besides: &["madvise-dontneed"], ..storm("thp-split", Pages::Full, 1, 50, memory::split) },
     Storm {
         besides: &["madvise-dontneed"],
         is_steady: false,
-        ..storm("thp-collapse", Pages::Any, 0, 20, memory::collapse)
+        ..storm("thp-collapse", Pages::Full, 0, 20, memory::collapse)
     },
     storm("msync", Pages::Exactly(1), 1, 100, files::msync),
     storm("truncate", Pages::Exactly(PAGES), 1, 2000, files::truncate),
-    Storm { is_steady: false, ..storm("reclaim", Pages::Any, 0, 20, files::reclaim) },
+    Storm { is_steady: false, ..storm("reclaim", Pages::Full, 0, 20, files::reclaim) },
     Storm {
         is_steady: false,
         besides: &["numa-migrate"],
@@ -111,7 +111,7 @@ pub const STORMS: &[Storm] = &[
     Storm {
         class: "kernel-range",
         is_steady: false,
-        ..storm("vmalloc", Pages::Any, 0, 20_000, kernel::vmalloc)
+        ..storm("vmalloc", Pages::Full, 0, 20_000, kernel::vmalloc)
     },
 ];
 
