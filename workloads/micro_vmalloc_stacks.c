@@ -7,7 +7,6 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -21,18 +20,18 @@ struct batch {
 	char *stacks;
 	pthread_attr_t attributes[BATCH];
 	pthread_t threads[BATCH];
-	atomic_uint alive, go, ran;
+	/* Shut while a batch is made. They share one CPU: who spun would keep the others from coming. */
+	pthread_mutex_t gate;
+	unsigned int ran;
 };
 
 static void *wait_for_all(void *argument)
 {
 	struct batch *batch = argument;
 
-	atomic_fetch_add(&batch->alive, 1);
-	/* They share one CPU: spinning would only keep the others from coming. */
-	while (!atomic_load(&batch->go))
-		sched_yield();
-	atomic_fetch_add(&batch->ran, 1);
+	pthread_mutex_lock(&batch->gate);
+	batch->ran++;
+	pthread_mutex_unlock(&batch->gate);
 	return NULL;
 }
 
@@ -53,7 +52,7 @@ static bool stacks_are_vmalloc(void)
 
 static int setup(struct run *run)
 {
-	static struct batch batch;
+	static struct batch batch = { .gate = PTHREAD_MUTEX_INITIALIZER };
 
 	run->data = &batch;
 	batch.stacks = MAP_FAILED;
@@ -76,15 +75,12 @@ static int one_batch(struct run *run, unsigned int size)
 	unsigned int started = 0;
 	int error = 0;
 
-	atomic_store(&batch->go, 0);
-	atomic_store(&batch->alive, 0);
+	pthread_mutex_lock(&batch->gate);
 	while (started < size && !error) {
 		error = pthread_create(&batch->threads[started], &batch->attributes[started], wait_for_all, batch);
 		started += !error;
 	}
-	while (!error && atomic_load(&batch->alive) < started)
-		sched_yield();
-	atomic_store(&batch->go, 1);
+	pthread_mutex_unlock(&batch->gate);
 	for (unsigned int i = 0; i < started; i++)
 		pthread_join(batch->threads[i], NULL);
 	return error ? workload_fail(run, "thread %u of a batch was refused: %s", started, strerror(error)) : 0;
@@ -101,7 +97,7 @@ static int measure(struct run *run)
 			return -1;
 		left -= size;
 	}
-	run->checksum = checksum_add(run->checksum, atomic_load(&batch->ran));
+	run->checksum = checksum_add(run->checksum, batch->ran);
 	return 0;
 }
 

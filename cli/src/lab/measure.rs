@@ -48,6 +48,7 @@ pub fn tour(ctx: &Context, name: &str, output: &Output) -> Result<()> {
 pub fn run(ctx: &Context, args: &Run) -> Result<()> {
     let request = Request {
         workloads: args.workloads.clone(),
+        except: Vec::new(),
         vcpus: match &args.cpus {
             Some(cpus) => distinct(cpus),
             None => vec![if args.cost { 1 } else { CPUS }],

@@ -36,6 +36,8 @@ impl ThreadMode {
 pub struct Request {
     /// Names or groups; empty means every workload outside the groups `app` and `stress`.
     pub workloads: Vec<String>,
+    /// Names left out of the groups above.
+    pub except: Vec<String>,
     pub vcpus: Vec<u32>,
     /// `None`: as many as there are vCPUs.
     pub threads: Option<Vec<u32>>,
@@ -89,6 +91,7 @@ impl Default for Request {
     fn default() -> Self {
         Request {
             workloads: Vec::new(),
+            except: Vec::new(),
             vcpus: vec![1],
             threads: None,
             nodes: None,
@@ -146,7 +149,11 @@ impl Request {
     /// The boots this request needs. `groups` of the catalog are accepted as names.
     pub fn plan(&self, catalog: &Catalog) -> Result<Plan> {
         self.validate()?;
-        let chosen = catalog.select(&self.workloads)?;
+        let mut chosen = catalog.select(&self.workloads)?;
+        if !self.except.is_empty() {
+            let left_out = catalog.select(&self.except)?;
+            chosen.retain(|workload| left_out.iter().all(|other| other.name != workload.name));
+        }
         let mut plan = Plan::default();
         for &vcpus in &self.vcpus {
             self.plan_vcpus(vcpus, &chosen, &mut plan);
@@ -297,17 +304,7 @@ mod tests {
     }
 
     fn request() -> Request {
-        Request {
-            workloads: vec![],
-            vcpus: vec![4],
-            threads: None,
-            nodes: None,
-            repeats: 3,
-            seed: 1,
-            units: None,
-            settings: vec![],
-            cost: false,
-        }
+        Request { workloads: vec![], vcpus: vec![4], repeats: 3, ..Request::default() }
     }
 
     #[test]
@@ -338,6 +335,19 @@ mod tests {
         let shapes: Vec<_> = plan.boots.iter().map(|b| (b.nodes, b.jobs.len())).collect();
         assert_eq!(shapes, [(1, 2), (2, 1)]);
         assert!(plan.skips.is_empty());
+    }
+
+    #[test]
+    fn what_is_left_out_is_neither_run_nor_skipped() {
+        let mut request = request();
+        request.vcpus = vec![1];
+        request.except = vec!["migrate".into()];
+        let plan = request.plan(&catalog()).expect("plans");
+        assert!(plan.skips.is_empty());
+        assert_eq!(plan.boots.len(), 1);
+        assert_eq!(plan.boots[0].jobs[0].workload, "zero");
+        request.except = vec!["migrat".into()];
+        assert_eq!(request.plan(&catalog()).expect_err("unknown").kind, Kind::Usage);
     }
 
     #[test]

@@ -6,17 +6,17 @@ use crate::plan::Request;
 const SEED: u64 = 1;
 const REPEATS: u32 = 3;
 
+fn names(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| name.to_string()).collect()
+}
+
 fn request(workloads: &[&str], vcpus: &[u32]) -> Request {
     Request {
-        workloads: workloads.iter().map(|name| name.to_string()).collect(),
+        workloads: names(workloads),
         vcpus: vcpus.to_vec(),
-        threads: None,
-        nodes: None,
         repeats: REPEATS,
         seed: SEED,
-        units: None,
-        settings: Vec::new(),
-        cost: false,
+        ..Request::default()
     }
 }
 
@@ -24,12 +24,19 @@ fn request(workloads: &[&str], vcpus: &[u32]) -> Request {
 pub const DEMO_KERNEL: &str = "abis";
 pub const DEMO_MODES: [&str; 2] = ["off", "idle"];
 
+/// Thousands of threads for one kernel-range shootdown, or a machine of their own with two nodes: the demo has them at
+/// 8 vCPUs alone.
+const DEMO_SLOW: [&str; 3] = ["vmalloc-stacks", "migrate", "numa-balancing"];
+
 /// Controls and micro rows at 1, 2, 4 and 8 threads, idle mappings, and one real program.
 pub fn demo() -> Vec<Request> {
+    let mut at_eight = vec!["idle"];
+    at_eight.extend(DEMO_SLOW);
     vec![
-        request(&["control", "micro", "article"], &[1, 2, 4, 8]),
-        request(&["idle"], &[8]),
-        request(&["apache"], &[8]),
+        Request { except: names(&DEMO_SLOW), ..request(&["control", "micro", "article"], &[1, 2, 4, 8]) },
+        request(&at_eight, &[8]),
+        // Fewer requests than its own 200: the same shootdowns for each, within 3 %, in half the time.
+        Request { units: Some(80), ..request(&["apache"], &[8]) },
     ]
 }
 
