@@ -25,7 +25,7 @@ toolchain:
 		echo "error: rustc $${have:-(none that runs)} is too old; install Rust $(RUST_LEAST) or newer (rustup update)" >&2; exit 4; }
 
 tool: toolchain ## build the ceasefire binary
-	@$(CARGO) build --release --locked --quiet --target-dir '$(TARGET)'
+	@$(CARGO) build --release --locked --quiet -p ceasefire-cli --target-dir '$(TARGET)'
 
 watch: tool ## build the live observer: target/watch/release/ceasefire, one file to copy to a server
 	@$(CEASEFIRE) lab prepare watch

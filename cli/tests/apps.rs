@@ -7,7 +7,7 @@ use common::{lab_run, median, row, Scratch};
 #[test]
 fn apache_shoots_down_at_every_request() {
     let out = Scratch::new("apache");
-    let results = lab_run(&out, &["apache", "--cpus", "4", "--repeats", "3"]);
+    let results = lab_run(&out, &["apache", "--cpus", "4", "--repeats", "2", "--units", "120"]);
     assert_eq!(results["failed"].as_array().map(Vec::len), Some(0), "{}", results["failed"]);
     let apache = row(&results, "apache", 4);
     let (sent, received) = (median(apache, "sent_per_unit"), median(apache, "received_per_unit"));
