@@ -99,12 +99,63 @@ pub fn blind_spots() -> Vec<String> {
             "this CPU can flush others by INVLPGB, without an interrupt: those flushes are not seen".into(),
         );
     }
-    if has("hypervisor") {
-        blind.push(
-            "a hypervisor may flush for the guest (KVM's paravirtual flush, Hyper-V, Xen): not seen".into(),
-        );
+    match hypervisor(&cpuid) {
+        _ if !has("hypervisor") => {}
+        Hypervisor::Kvm => {}
+        Hypervisor::KvmDefersFlushes => blind.push(
+            "KVM stops CPUs of this guest to run others: one that it has stopped is not interrupted, it flushes when it \
+             runs again; such a flush is neither here nor in the kernel's own row"
+                .into(),
+        ),
+        Hypervisor::Other => {
+            blind.push("the hypervisor may flush for the guest (Hyper-V, Xen): not seen".into());
+        }
     }
     blind
+}
+
+/// Whether CPUs that the host has stopped are left out of shootdowns.
+pub fn defers_flushes() -> bool {
+    hypervisor(&cpuid) == Hypervisor::KvmDefersFlushes
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Hypervisor {
+    Kvm,
+    /// KVM's paravirtual flush (kvm_flush_tlb_multi in arch/x86/kernel/kvm.c).
+    KvmDefersFlushes,
+    Other,
+}
+
+/// EAX, EBX, ECX, EDX of a leaf.
+type Leaf = [u32; 4];
+
+fn cpuid(leaf: u32) -> Leaf {
+    // SAFETY: every x86-64 CPU has the instruction; unknown leaves are answered, too.
+    #[allow(unused_unsafe)]
+    let answer = unsafe { std::arch::x86_64::__cpuid(leaf) };
+    [answer.eax, answer.ebx, answer.ecx, answer.edx]
+}
+
+/// Decides as the guest's kernel does (pv_tlb_flush_supported): `leaf` answers CPUID.
+fn hypervisor(leaf: &dyn Fn(u32) -> Leaf) -> Hypervisor {
+    const SIGNATURE: [u32; 3] = [0x4b4d_564b, 0x564b_4d56, 0x4d]; // KVMKVMKVM
+    const STEAL_TIME: u32 = 1 << 5;
+    const PV_TLB_FLUSH: u32 = 1 << 9;
+    const HINT_REALTIME: u32 = 1 << 0;
+    const MONITOR: u32 = 1 << 3;
+    // KVM moves up where it imitates another hypervisor as well.
+    let is_kvm = |base: &u32| leaf(*base)[1..] == SIGNATURE;
+    let Some(base) = (0x4000_0000..0x4001_0000).step_by(0x100).find(is_kvm) else {
+        return Hypervisor::Other;
+    };
+    let [features, _, _, hints] = leaf(base + 1);
+    let has_mwait = leaf(1)[2] & MONITOR != 0;
+    let wanted = STEAL_TIME | PV_TLB_FLUSH;
+    match features & wanted == wanted && hints & HINT_REALTIME == 0 && !has_mwait {
+        true => Hypervisor::KvmDefersFlushes,
+        false => Hypervisor::Kvm,
+    }
 }
 
 pub fn monotonic_ns() -> u64 {
@@ -112,4 +163,37 @@ pub fn monotonic_ns() -> u64 {
     // SAFETY: `time` is valid for the call; this clock always exists.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A machine whose KVM leaves are at `base`.
+    fn machine(base: u32, features: u32, hints: u32, leaf_1_ecx: u32) -> impl Fn(u32) -> Leaf {
+        move |leaf| match leaf {
+            1 => [0, 0, leaf_1_ecx, 0],
+            _ if leaf == base => [base + 1, 0x4b4d_564b, 0x564b_4d56, 0x4d],
+            _ if leaf == base + 1 => [features, 0, 0, hints],
+            0x4000_0000 => [0x4000_0006, 0x7263_694d, 0x666f_736f, 0x7648_2074], // Microsoft Hv
+            _ => [0; 4],
+        }
+    }
+
+    #[test]
+    fn flushes_are_deferred_where_the_guests_kernel_defers_them() {
+        const BOTH: u32 = 1 << 9 | 1 << 5;
+        const AT: u32 = 0x4000_0000;
+        for (what, machine, is) in [
+            ("both features", machine(AT, BOTH, 0, 0), Hypervisor::KvmDefersFlushes),
+            ("behind Hyper-V's", machine(AT + 0x100, BOTH, 0, 0), Hypervisor::KvmDefersFlushes),
+            ("no steal time", machine(AT, 1 << 9, 0, 0), Hypervisor::Kvm),
+            ("no flush", machine(AT, 1 << 5, 0, 0), Hypervisor::Kvm),
+            ("CPUs never stopped", machine(AT, BOTH, 1, 0), Hypervisor::Kvm),
+            ("with MWAIT", machine(AT, BOTH, 0, 1 << 3), Hypervisor::Kvm),
+            ("no KVM", machine(0x5000_0000, BOTH, 0, 0), Hypervisor::Other),
+        ] {
+            assert_eq!(hypervisor(&machine), is, "{what}");
+        }
+    }
 }

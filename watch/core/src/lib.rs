@@ -21,6 +21,8 @@ mod wire;
 #[cfg(feature = "bpf")]
 pub use check::{examine, Check};
 #[cfg(feature = "bpf")]
+pub use kernel::defers_flushes;
+#[cfg(feature = "bpf")]
 pub use observer::{Cgroup, EventOptions, Filter, Observer, Options};
 
 use ceasefire_base::{Error, Result};

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClassCoverage {
     pub class: Class,
-    /// Flush requests, including those that found every CPU lazy; null where the kernel announces none.
+    /// Flush requests, including those that found every CPU lazy, or stopped by the host; null where the kernel announces none.
     pub requests: Option<u64>,
     pub shootdowns: u64,
     /// Targets seen when they were queued.
@@ -115,6 +115,18 @@ impl Coverage {
         self.classes.iter().find(|row| row.class == class)
     }
 
+    /// Requests to flush user addresses that interrupted nobody: every target was lazy, or the host had stopped its CPU.
+    /// None where requests are not announced, or where the kernel's own row has interrupts that were not seen: then it may
+    /// have been those.
+    pub fn interrupted_nobody(&self) -> Option<u64> {
+        let user = self.class(Class::User)?;
+        // The row has the observer's own as well.
+        let (own, own_queued) = self.class(Class::Own).map_or((0, 0), |own| (own.shootdowns, own.queued));
+        let unseen = user.kernel?.saturating_sub(user.queued + own_queued);
+        // Interrupts of the moment at which it was read.
+        (unseen <= user.queued / 1000).then_some(user.requests?.saturating_sub(user.shootdowns + own))
+    }
+
     pub fn since(&self, earlier: &Coverage) -> Coverage {
         let less = |now: Option<u64>, then: Option<u64>| now.map(|now| now.saturating_sub(then.unwrap_or(0)));
         let classes = self.classes.iter().map(|now| match earlier.class(now.class) {
@@ -136,5 +148,41 @@ impl Coverage {
             overhead: self.overhead.since(&earlier.overhead),
             blind: self.blind.clone(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn class(class: Class, requests: Option<u64>, sent: u64, kernel: Option<u64>) -> ClassCoverage {
+        ClassCoverage {
+            class,
+            requests,
+            shootdowns: sent,
+            queued: sent,
+            handled: Some(sent),
+            filtered: 0,
+            kernel,
+            source: "test".into(),
+        }
+    }
+
+    #[test]
+    fn who_interrupted_nobody_is_only_known_where_every_interrupt_was_seen() {
+        for (what, requests, sent, kernel, is) in [
+            ("all sent", Some(5000), 4990, Some(5000), Some(0)),
+            ("300 to nobody", Some(5000), 4690, Some(4700), Some(300)),
+            ("interrupts between two reads", Some(5000), 4690, Some(4704), Some(300)),
+            ("310 not seen", Some(5000), 4690, Some(5010), None),
+            ("no announcements", None, 4690, Some(4700), None),
+            ("no row", Some(5000), 4690, None, None),
+            ("more sent than asked for", Some(10), 4690, Some(4700), Some(0)),
+        ] {
+            let classes = vec![class(Class::User, requests, sent, kernel), class(Class::Own, None, 10, None)];
+            let coverage = Coverage { classes, ..Coverage::default() };
+            assert_eq!(coverage.interrupted_nobody(), is, "{what}");
+        }
+        assert_eq!(Coverage::default().interrupted_nobody(), None);
     }
 }
