@@ -238,7 +238,7 @@ fn a_kernel_with_less_is_watched_as_far_as_it_goes() {
         command.env("CEASEFIRE_WATCH_WITHOUT", parts);
         command
     };
-    let storm = ["--", common::BINARY, "watch", "storm", "munmap", "--rounds", "2000"];
+    let storm = ["--", common::BINARY, "watch", "storm", "munmap", "--rounds", "20000"];
     let stat = [&["watch", "stat", "--json"][..], &storm].concat();
     let csd = "csd_queue_cpu,csd_function_entry,csd_function_exit";
     for (parts, blind, sees_targets) in
@@ -251,6 +251,7 @@ fn a_kernel_with_less_is_watched_as_far_as_it_goes() {
         println!("without {parts}: {user}");
         let sentences = report["coverage"]["blind"].to_string();
         assert!(sentences.contains(blind), "{parts}: {sentences}");
+        // Of 20,000, however many found the victim's CPU stopped by the host.
         assert!(user["shootdowns"].as_u64().is_some_and(|n| n >= 1000), "{parts}: {user}");
         assert_eq!(user["queued"].as_u64().is_some_and(|n| n >= 1000), sees_targets, "{parts}: {user}");
         assert_eq!(user["requests"].is_null(), parts == "tlb_flush", "{parts}: {user}");
