@@ -254,6 +254,11 @@ fn a_kernel_with_less_is_watched_as_far_as_it_goes() {
         // Of 20,000, however many found the victim's CPU stopped by the host.
         assert!(user["shootdowns"].as_u64().is_some_and(|n| n >= 1000), "{parts}: {user}");
         assert_eq!(user["queued"].as_u64().is_some_and(|n| n >= 1000), sees_targets, "{parts}: {user}");
+        if sees_targets {
+            let number = |class: &Value, name: &str| class[name].as_u64().expect("a number");
+            let seen = number(user, "queued") + number(class(&report, "own"), "queued");
+            assert!(seen * 1000 >= number(user, "kernel") * 999, "{parts}: saw {seen} of {user}");
+        }
         assert_eq!(user["requests"].is_null(), parts == "tlb_flush", "{parts}: {user}");
     }
     refused(&mut without(csd, &["watch", "trace", "0.1"]), 4, "single shootdowns are not seen");

@@ -99,16 +99,17 @@ pub fn blind_spots() -> Vec<String> {
             "this CPU can flush others by INVLPGB, without an interrupt: those flushes are not seen".into(),
         );
     }
-    match hypervisor(&cpuid) {
-        _ if !has("hypervisor") => {}
-        Hypervisor::Kvm => {}
-        Hypervisor::KvmDefersFlushes => blind.push(
-            "KVM stops CPUs of this guest to run others: one that it has stopped is not interrupted, it flushes when it \
-             runs again; such a flush is neither here nor in the kernel's own row"
-                .into(),
-        ),
-        Hypervisor::Other => {
-            blind.push("the hypervisor may flush for the guest (Hyper-V, Xen): not seen".into());
+    if has("hypervisor") {
+        match hypervisor(&cpuid) {
+            Hypervisor::Kvm => {}
+            Hypervisor::KvmDefersFlushes => blind.push(
+                "KVM stops CPUs of this guest to run others: one that it has stopped is not interrupted, it flushes when \
+                 it runs again; such a flush is neither here nor in the kernel's own row"
+                    .into(),
+            ),
+            Hypervisor::Other => {
+                blind.push("the hypervisor may flush for the guest (Hyper-V, Xen): not seen".into());
+            }
         }
     }
     blind
@@ -131,8 +132,9 @@ enum Hypervisor {
 type Leaf = [u32; 4];
 
 fn cpuid(leaf: u32) -> Leaf {
-    // SAFETY: every x86-64 CPU has the instruction; unknown leaves are answered, too.
+    // Newer compilers call it safe.
     #[allow(unused_unsafe)]
+    // SAFETY: every x86-64 CPU has the instruction; unknown leaves are answered, too.
     let answer = unsafe { std::arch::x86_64::__cpuid(leaf) };
     [answer.eax, answer.ebx, answer.ecx, answer.edx]
 }
