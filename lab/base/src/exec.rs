@@ -678,7 +678,14 @@ pub fn print_line(line: &str) {
 
 /// True if nothing that is printed from now on will be read: what would print for ever may end.
 pub fn output_is_over() -> bool {
-    READER_GONE.load(Ordering::Relaxed) || OUTPUT_ERROR.get().is_some()
+    READER_GONE.load(Ordering::Relaxed) || OUTPUT_ERROR.get().is_some() || reader_has_left()
+}
+
+/// Asked of a pipe: a write would tell only where there is something to write.
+fn reader_has_left() -> bool {
+    let mut out = libc::pollfd { fd: libc::STDOUT_FILENO, events: 0, revents: 0 };
+    // SAFETY: one descriptor, and room for its answer; it does not wait.
+    unsafe { libc::poll(&mut out, 1, 0) == 1 && out.revents & libc::POLLERR != 0 }
 }
 
 /// Err if a line could not be written, e.g. to a file on a full disk.
