@@ -43,6 +43,7 @@ struct child {
 	struct stream out, err;
 	char last_error[512];	/* its last line on stderr: why it refused */
 	bool is_selftest;	/* both streams are its result */
+	bool is_command;	/* somebody waits for what it says, on both */
 	bool is_nobody;		/* without root's rights */
 };
 
@@ -64,6 +65,8 @@ static void line_done(struct child *child, struct stream *stream)
 	} else {
 		fprintf(stderr, "%s\n", stream->text);
 		snprintf(child->last_error, sizeof(child->last_error), "%.511s", stream->text);
+		if (child->is_command)
+			port_forward(stream->text);
 	}
 	stream->used = 0;
 }
@@ -320,11 +323,14 @@ static bool do_command(const char *text)
 	for (size_t i = 0; i < sizeof(shells) / sizeof(*shells) && !argv[0]; i++)
 		if (access(shells[i], X_OK) == 0)
 			argv[0] = (char *)shells[i];
+	child.is_command = true;
 	if (start(&child, argv[0] ? argv : NULL, text)) {
+		child.is_command = false;
 		port_refusal("fail", "command", 0, "no process for it");
 		return false;
 	}
 	wait_for_end(&child, TIMEOUT_S_COMMAND);
+	child.is_command = false;
 	if (exited_with(&child, 0))
 		return true;
 	describe_end(&child, TIMEOUT_S_COMMAND, reason, sizeof(reason));

@@ -34,6 +34,9 @@ void mounts_make(void)
 		if (mount(mounts[i].type, mounts[i].path, mounts[i].type, 0, mounts[i].data))
 			port_log("%s is not mounted: %s", mounts[i].path, strerror(errno));
 	}
+	/* Most of our kernels have none. */
+	if (!access("/sys/kernel/security", F_OK))
+		mount("securityfs", "/sys/kernel/security", "securityfs", 0, NULL);
 }
 
 static bool read_exactly(int fd, void *buffer, size_t size)

@@ -159,7 +159,7 @@ const USER: &[(&[&str], Cause)] = &[
     ),
     (&["page_vma_mkclean_one", "page_mkclean_one", "folio_mkclean", "wb_workfn"], Cause::WriteBack),
     (&["unmap_mapping_*", "truncate_pagecache*", "zap_vma_ptes"], Cause::Truncate),
-    (&["dup_mmap", "copy_page_range"], Cause::Fork),
+    (&["dup_mmap", "dup_mm", "copy_mm", "copy_page_range"], Cause::Fork),
     (&["exit_mmap", "exec_mmap"], Cause::Exit),
     (&["__do_sys_mremap", "__x64_sys_mremap", "do_mremap", "move_page_tables"], Cause::Mremap),
     (&["do_mprotect_pkey", "mprotect_fixup"], Cause::Mprotect),

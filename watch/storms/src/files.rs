@@ -5,13 +5,34 @@ use crate::group::Group;
 use crate::stage::{check, failed, unsupported, Area, Stage, PAGE};
 use crate::PAGES;
 use ceasefire_base::{cancel, Error, Result};
-use std::fs::File;
+use std::ffi::CString;
+use std::fs::{self, File};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
-/// A file without a name, on a disk: memory has no write-back.
+/// Where file systems are mounted that write back; memory's do not.
+fn disks() -> Vec<PathBuf> {
+    const WRITE_BACK: [&str; 6] = ["ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs"];
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let fields = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    fields.filter(|f| f.len() > 2 && WRITE_BACK.contains(&f[2])).map(|f| PathBuf::from(f[1])).collect()
+}
+
+fn is_memory(directory: &Path) -> bool {
+    let Ok(name) = CString::new(directory.as_os_str().as_bytes()) else { return true };
+    // SAFETY: statfs is numbers, for which zeroes are valid; the name is a C string that outlives the call.
+    unsafe {
+        let mut said: libc::statfs = std::mem::zeroed();
+        libc::statfs(name.as_ptr(), &mut said) != 0 || [libc::TMPFS_MAGIC, 0x8584_58f6].contains(&said.f_type)
+    }
+}
+
+/// A file without a name, on a disk.
 fn on_disk(pages: u64) -> Result<File> {
-    let told = std::env::var_os("TMPDIR").map(std::path::PathBuf::from);
-    for directory in told.into_iter().chain(["/var/tmp".into(), ".".into()]) {
+    let told = std::env::var_os("TMPDIR").map(PathBuf::from);
+    let likely = told.into_iter().chain(["/var/tmp".into(), ".".into()]);
+    for directory in likely.chain(disks()).filter(|directory| !is_memory(directory)) {
         let path = directory.join(format!("ceasefire-storm-{}", std::process::id()));
         let open = File::options().read(true).write(true).create_new(true).open(&path);
         let _ = std::fs::remove_file(&path);
@@ -22,8 +43,7 @@ fn on_disk(pages: u64) -> Result<File> {
             return Ok(file);
         }
     }
-    Err(Error::skip("no file could be made in /var/tmp or here")
-        .remedy("set TMPDIR to a directory on a disk"))
+    Err(Error::skip("no file could be made on a disk").remedy("set TMPDIR to a directory on a disk"))
 }
 
 fn shared(file: &impl AsRawFd, pages: u64) -> Result<Area> {
@@ -120,6 +140,16 @@ pub fn secret(stage: &mut Stage, rounds: u64) -> Result<()> {
     let area =
         shared(&file, rounds).map_err(|_| unsupported("no locked memory for secret pages (ulimit -l)"))?;
     stage.wait_for_victim();
+    let before = splits()?;
     (0..rounds).for_each(|page| area.write(page, 1));
+    stage.full_besides = splits()? - before;
     Ok(())
+}
+
+/// Huge entries of the kernel's own map that were split, each with a flush of everything (__split_large_page()).
+fn splits() -> Result<u64> {
+    let text = fs::read_to_string("/proc/vmstat").map_err(|_| unsupported("no /proc/vmstat"))?;
+    let count =
+        |line: &str| line.strip_prefix("direct_map_level")?.split_once("_splits ")?.1.parse::<u64>().ok();
+    Ok(text.lines().filter_map(count).sum())
 }

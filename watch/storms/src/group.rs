@@ -10,7 +10,11 @@ pub struct Group {
     parent: PathBuf,
     path: PathBuf,
     is_v2: bool,
+    /// The controller for groups in the parent, which had it off.
+    has_enabled: bool,
 }
+
+const SUBTREE: &str = "cgroup.subtree_control";
 
 fn skip(what: &str) -> Error {
     Error::skip(format!("{what}: {}", std::io::Error::last_os_error()))
@@ -51,7 +55,10 @@ impl Group {
         let (parent, is_v2) = own_group().ok_or_else(|| skip("no memory cgroup"))?;
         let path = parent.join(format!("ceasefire-storm-{}", std::process::id()));
         fs::create_dir(&path).map_err(|_| skip("no group could be made"))?;
-        let group = Group { parent, path, is_v2 };
+        let mut group = Group { parent, path, is_v2, has_enabled: false };
+        if !group.path.join(group.knob()).exists() {
+            group.has_enabled = is_v2 && fs::write(group.parent.join(SUBTREE), "+memory").is_ok();
+        }
         if !group.path.join(group.knob()).exists() {
             return Err(skip("the group has no memory controller"));
         }
@@ -86,5 +93,8 @@ impl Drop for Group {
     fn drop(&mut self) {
         let _ = fs::write(self.parent.join("cgroup.procs"), "0");
         let _ = fs::remove_dir(&self.path);
+        if self.has_enabled {
+            let _ = fs::write(self.parent.join(SUBTREE), "-memory");
+        }
     }
 }

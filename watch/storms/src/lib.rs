@@ -23,6 +23,8 @@ pub struct Truth {
     pub victim_cpu: u32,
     /// Calls that each must send one shootdown of the expected cause.
     pub rounds: u64,
+    /// Shootdowns of everything that these calls sent besides, of the same cause.
+    pub full_besides: u64,
     /// Median time of a call; only of storms of one madvise each.
     pub call_ns_p50: Option<u32>,
     /// The victim was on its CPU all the time: it made progress, and was never switched out.
@@ -35,8 +37,6 @@ pub enum Pages {
     Exactly(u64),
     /// The whole.
     Full,
-    /// Depends on how the kernel batches: that of nodes.
-    Any,
 }
 
 pub struct Storm {
@@ -86,7 +86,7 @@ pub const STORMS: &[Storm] = &[
     // Both sides copy what the child shares.
     Storm { besides: &["cow"], ..storm("fork", Pages::Full, 1, 100, memory::fork) },
     storm("userfaultfd", Pages::Exactly(PAGES), 2, 2000, memory::userfaultfd),
-    Storm { besides: &["madvise-dontneed"], ..storm("thp-split", Pages::Full, 1, 50, memory::split) },
+    Storm { besides: &["madvise-dontneed", "mmap"], ..storm("thp-split", Pages::Full, 1, 50, memory::split) },
     Storm {
         besides: &["madvise-dontneed"],
         is_steady: false,
@@ -98,9 +98,10 @@ pub const STORMS: &[Storm] = &[
     Storm {
         is_steady: false,
         besides: &["numa-migrate"],
-        ..storm("numa-balancing", Pages::Any, 0, 3, nodes::balance)
+        ..storm("numa-balancing", Pages::Full, 0, 12, nodes::balance)
     },
-    storm("migration", Pages::Any, 0, 200, nodes::migrate),
+    // It waits until every CPU has emptied its lists of pages, the victim's, too.
+    Storm { is_steady: false, ..storm("migration", Pages::Full, 1, 200, nodes::migrate) },
     storm("soft-dirty", Pages::Full, 1, 1000, memory::soft_dirty),
     Storm { is_steady: false, ..storm("ksm", Pages::Exactly(1), 0, 5, kernel::ksm) },
     Storm {

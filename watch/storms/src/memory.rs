@@ -245,12 +245,13 @@ fn huge() -> Result<Area> {
 pub fn split(stage: &mut Stage, rounds: u64) -> Result<()> {
     let area = huge()?;
     let pages = (HUGE / PAGE) as u64;
-    area.advise(0, pages, libc::MADV_HUGEPAGE)?;
     stage.wait_for_victim();
     for _ in 0..rounds {
+        // Mapped anew: the page table of the split one would be in the way of the next.
+        Area::map_at(area.at(0), HUGE, libc::PROT_READ | libc::PROT_WRITE, PRIVATE | libc::MAP_FIXED, -1)?;
+        area.advise(0, pages, libc::MADV_HUGEPAGE)?;
         area.write(0, 1);
         area.advise(1, 1, libc::MADV_DONTNEED)?;
-        area.advise(0, pages, libc::MADV_DONTNEED)?;
     }
     Ok(())
 }

@@ -11,6 +11,9 @@ pub const PAGE: usize = 4096;
 
 struct Shared {
     stop: AtomicBool,
+    /// The victim counts its turns only while somebody waits for them: to a page that soft-dirty tracking has
+    /// write-protected, a write would be a fault, and wait for the storm.
+    is_asked: AtomicBool,
     tid: AtomicU32,
     turns: AtomicU64,
     switches: AtomicU64,
@@ -22,6 +25,8 @@ pub struct Stage {
     cpus: [u32; 2],
     /// Kernel threads that send in the caller's stead.
     pub sender_comm: Option<&'static str>,
+    /// Shootdowns of everything that the calls bring along, of the storm's own cause.
+    pub full_besides: u64,
     /// Time of each call, where a storm takes it.
     pub calls_ns: Vec<u32>,
 }
@@ -55,7 +60,9 @@ impl Stage {
             theirs.tid.store(tid(), Ordering::Release);
             let before = switches();
             while !theirs.stop.load(Ordering::Relaxed) {
-                theirs.turns.fetch_add(1, Ordering::Relaxed);
+                if theirs.is_asked.load(Ordering::Relaxed) {
+                    theirs.turns.fetch_add(1, Ordering::Relaxed);
+                }
                 std::hint::spin_loop();
             }
             theirs.switches.store(switches() - before, Ordering::Release);
@@ -64,15 +71,24 @@ impl Stage {
         while shared.tid.load(Ordering::Acquire) == 0 {
             std::thread::yield_now();
         }
-        Ok(Stage { shared, victim: Some(victim), cpus, sender_comm: None, calls_ns: Vec::new() })
+        Ok(Stage {
+            shared,
+            victim: Some(victim),
+            cpus,
+            sender_comm: None,
+            full_besides: 0,
+            calls_ns: Vec::new(),
+        })
     }
 
     /// Until the victim has made some turns: it runs now.
     pub fn wait_for_victim(&self) {
+        self.shared.is_asked.store(true, Ordering::Relaxed);
         let before = self.shared.turns.load(Ordering::Relaxed);
         while self.shared.turns.load(Ordering::Relaxed) < before + 100 {
             std::hint::spin_loop();
         }
+        self.shared.is_asked.store(false, Ordering::Relaxed);
     }
 
     pub fn close(mut self, storm: &str, rounds: u64) -> Truth {
@@ -86,6 +102,7 @@ impl Stage {
             victim_tid: shared.tid.load(Ordering::Acquire),
             victim_cpu: self.cpus[1],
             rounds,
+            full_besides: self.full_besides,
             call_ns_p50,
             is_undisturbed: shared.switches.load(Ordering::Acquire) == 0,
         };
