@@ -193,7 +193,10 @@ fn screens_are_as_they_were() {
         }
         top.press("?");
         let screen = top.wait("help", |screen| screen.contains("1 2 3 4, Tab"));
-        compare(&format!("watch-top-help-{columns}"), &rows_of_the_storm(&masked(&screen)));
+        // How much of it there is room for depends on the footer, which depends on this machine.
+        let help = rows_of_the_storm(&masked(&screen));
+        let beginning: String = help.split_inclusive('\n').take(rows as usize - 8).collect();
+        compare(&format!("watch-top-help-{columns}"), &beginning);
         top.press("\x1b");
         top.wait("the way back from help", |screen| screen.contains("matrix]"));
         top.press("q");
