@@ -5,10 +5,12 @@
  */
 #include "model.h"
 
+/* A walk in flight belongs to the PCID that it began under, whatever CR3 holds by now. */
 static void drop_walk(struct core *core)
 {
-	if (core->walk.valid)
-		COUNT(walks_dropped);
+	if (!core->walk.valid || core->walk_asid != core->cr3_asid)
+		return;
+	COUNT(walks_dropped);
 	core->walk.valid = false;
 }
 
@@ -36,7 +38,8 @@ void cpu_invlpg(struct core *core, int page)
 
 void cpu_load_cr3(struct core *core, int mm, int asid, bool flush)
 {
-	drop_walk(core);
+	if (core->walk.valid && !flush)
+		COUNT(walks_outlive_cr3);
 	core->cr3_mm = mm;
 	core->cr3_asid = asid;
 	if (flush)
@@ -46,7 +49,7 @@ void cpu_load_cr3(struct core *core, int mm, int asid, bool flush)
 static void finish_walk(struct core *core)
 {
 	if (core->walk.valid)
-		core->tlb[core->cr3_asid][core->walk_page] = core->walk;
+		core->tlb[core->walk_asid][core->walk_page] = core->walk;
 	core->walk.valid = false;
 }
 
@@ -78,6 +81,7 @@ static void start_walk(struct core *core, int page)
 	COUNT(walks);
 	pte->accessed = true;
 	core->walk_page = page;
+	core->walk_asid = asid;
 	core->walk = (struct entry){ .valid = true, .write = pte->write, .page = pte->page,
 				     .filled = w.now, .ctx_id = mm->ctx_id };
 	if (random_below(4))

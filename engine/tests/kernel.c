@@ -641,7 +641,7 @@ static void mm_init(struct mm *mm)
 		if (mm->table[region] != NOBODY)
 			w.table[mm->table[region]].mm = NOBODY;
 	}
-	*mm = (struct mm){ .ctx_id = ++w.last_ctx_id, .tlb_gen = 1, .version = 1 + random_below(600), .hot = (u8)random_below(1 << PAGES) };
+	*mm = (struct mm){ .ctx_id = ++w.last_ctx_id, .version = 1 + random_below(600), .hot = (u8)random_below(1 << PAGES) };
 	for (int region = 0; region < REGIONS; region++)
 		mm->table[region] = NOBODY;
 }

@@ -123,7 +123,7 @@ struct core {
 	struct entry tlb[ASIDS][PAGES];
 	struct upper upper[ASIDS][REGIONS];
 	struct entry walk;		/* hwA is set, the entry not yet there */
-	int walk_page;
+	int walk_page, walk_asid;
 	/* Linux: cpu_tlbstate */
 	int loaded, asid, next_asid, current_mm;
 	bool is_lazy;
@@ -160,7 +160,7 @@ extern struct world w;
 	X(flush_partial) X(flush_widened) X(flush_not_needed) X(elided_while_switching) X(elided_while_lazy) \
 	X(restored) X(restored_elided) X(batches) X(batched_pending_flushed) X(gathers_nested) X(remapped) X(tables_moved) X(tables_freed) \
 	X(forks) X(born_old) X(young_cleared) X(young_kept) X(uncached_recorded) X(mode_changes) X(epoch_wiped) X(refused) \
-	X(walks) X(walks_dropped) X(evicted) X(used) X(used_inside_operation) X(used_stale_in_time) X(probed)
+	X(walks) X(walks_dropped) X(walks_outlive_cr3) X(evicted) X(used) X(used_inside_operation) X(used_stale_in_time) X(probed)
 enum {
 #define X(name) COUNT_##name,
 	COUNTERS(X)

@@ -29,7 +29,7 @@ static int holder(int mm, int page, u64 when, bool elided)
 
 		for (int asid = 0; asid < ASIDS; asid++) {
 			const struct entry *entry = &core->tlb[asid][page];
-			bool walking = core->walk.valid && core->cr3_asid == asid && core->walk_page == page;
+			bool walking = core->walk.valid && core->walk_asid == asid && core->walk_page == page;
 
 			if (walking && !(entry->valid && entry->filled < core->walk.filled))
 				entry = &core->walk;
