@@ -28,12 +28,13 @@ void cpu_flush(struct core *core)
 		core->tlb[core->cr3_asid][page].valid = false;
 }
 
-/* Drops all paging-structure caches of the PCID, whatever the address. */
+/* Drops all paging-structure caches of the PCID, whatever the address. NOBODY: an address that nobody uses. */
 void cpu_invlpg(struct core *core, int page)
 {
 	drop_walk(core);
 	drop_upper(core, core->cr3_asid);
-	core->tlb[core->cr3_asid][page].valid = false;
+	if (page != NOBODY)
+		core->tlb[core->cr3_asid][page].valid = false;
 }
 
 void cpu_load_cr3(struct core *core, int mm, int asid, bool flush)
@@ -44,6 +45,12 @@ void cpu_load_cr3(struct core *core, int mm, int asid, bool flush)
 	core->cr3_asid = asid;
 	if (flush)
 		cpu_flush(core);
+}
+
+/* The other hierarchy, under the same PCID: nothing is flushed. */
+void cpu_load_secondary(struct core *core, bool secondary)
+{
+	core->cr3_secondary = secondary;
 }
 
 static void finish_walk(struct core *core)
@@ -59,9 +66,10 @@ static void start_walk(struct core *core, int page)
 	int asid = core->cr3_asid, region = page / SLOTS;
 	struct upper *upper = &core->upper[asid][region];
 	struct mm *mm = &w.mm[core->cr3_mm];
+	bool other = core->secondary.region != region || core->secondary.mm != core->cr3_mm;
 	struct pte *pte;
 
-	if (upper->valid && upper->filled < mm->tables_dead_before[region]) {
+	if (upper->valid && !upper->secondary && upper->filled < mm->tables_dead_before[region]) {
 		/*
 		 * switch_mm_irqs_off() leaves mm_cpumask before it leaves CR3: for some
 		 * instructions Linux itself lets such a walk happen. Its result goes with the next flush.
@@ -71,19 +79,24 @@ static void start_walk(struct core *core, int page)
 		fail("tables", "core %d walks a table that was freed or moved away", (int)(core - w.core));
 	}
 	if (!upper->valid) {
-		if (mm->table[region] == NOBODY)
+		if (core->cr3_secondary ? other : mm->table[region] == NOBODY)
 			return;
-		*upper = (struct upper){ .valid = true, .table = mm->table[region], .filled = w.now };
+		*upper = (struct upper){ .valid = true, .secondary = core->cr3_secondary, .table = mm->table[region], .filled = w.now };
 	}
-	pte = &w.table[upper->table].pte[page % SLOTS];
+	pte = upper->secondary ? &core->secondary.pte[page % SLOTS] : &w.table[upper->table].pte[page % SLOTS];
 	if (!pte->present)
 		return;
 	COUNT(walks);
+	if (upper->secondary)
+		COUNT(walks_secondary);
+	else if (core->cr3_secondary)
+		COUNT(window_walked_primary);
 	pte->accessed = true;
 	core->walk_page = page;
 	core->walk_asid = asid;
 	core->walk = (struct entry){ .valid = true, .write = pte->write, .page = pte->page,
-				     .filled = w.now, .ctx_id = mm->ctx_id };
+				     .filled = w.now, .ctx_id = mm->ctx_id,
+				     .secondary = upper->secondary, .wrong = upper->secondary && other };
 	if (random_below(4))
 		finish_walk(core);
 }
@@ -96,8 +109,8 @@ void cpu_use(struct core *core, int page)
 
 	if (core->loaded <= 0 || core->loaded != core->current_mm || core->is_lazy)
 		return;
-	if (core->loaded != core->cr3_mm)
-		fail("model", "loaded_mm and CR3 differ");
+	if (core->loaded != core->cr3_mm || core->cr3_secondary)
+		fail("window", "core %d uses user memory while loaded_mm and CR3 differ", (int)(core - w.core));
 	if (!entry->valid) {
 		start_walk(core, page);
 		finish_walk(core);
@@ -108,12 +121,26 @@ void cpu_use(struct core *core, int page)
 	if (entry->filled < mm->dead_before[page])
 		fail("stale", "core %d uses page %d of mm %d as it was before an operation that has finished",
 		     (int)(core - w.core), page, core->cr3_mm);
+	if (entry->wrong)
+		fail("wrong", "core %d uses page %d of mm %d by a translation that was never its own", (int)(core - w.core), page, core->cr3_mm);
 	COUNT(used);
 	if (core->op.kind || tlb_busy(core))
 		COUNT(used_inside_operation);
 	int table = mm->table[page / SLOTS];
 	if (table == NOBODY || !w.table[table].pte[page % SLOTS].present || w.table[table].pte[page % SLOTS].page != entry->page)
 		COUNT(used_stale_in_time);
+}
+
+/* The kernel reads a user page of the loaded context, by whatever tables CR3 or a cache leads to. */
+const struct entry *cpu_read(struct core *core, int page)
+{
+	const struct entry *entry = &core->tlb[core->cr3_asid][page];
+
+	if (!entry->valid) {
+		start_walk(core, page);
+		finish_walk(core);
+	}
+	return entry;
 }
 
 void cpu_step(struct core *core)

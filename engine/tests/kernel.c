@@ -17,12 +17,13 @@ static u32 slot_of(int page) { return (u32)page % SLOTS; }
 static int region_of(int page) { return page / SLOTS; }
 
 /* SPTEs of an earlier time with tracking say nothing: in between nobody stamped. */
-static spte_t *spte_of(struct table *table, int slot)
+spte_t *spte_of(struct table *table, int slot)
 {
 	if (table->epoch != w.epoch) {
 		for (int i = 0; i < SLOTS; i++) {
 			table->spte[i] = SPTE_NEVER;
 			table->proof_at[i] = 0;
+			table->private[i] = 0;
 		}
 		table->epoch = w.epoch;
 		COUNT(epoch_wiped);
@@ -30,20 +31,23 @@ static spte_t *spte_of(struct table *table, int slot)
 	return &table->spte[slot];
 }
 
-static void table_init(int index, int mm)
+/* Nothing was ever filled from a new table; who tracks will see whatever is. */
+static void table_init(int index, int mm, bool track)
 {
 	struct table *table = &w.table[index];
 
 	*table = (struct table){ .mm = mm, .lock = NOBODY, .epoch = w.epoch };
 	for (int slot = 0; slot < SLOTS; slot++)
-		table->spte[slot] = SPTE_NEVER;
+		table->spte[slot] = track ? SPTE_UNCACHED : SPTE_NEVER;
+	if (track)
+		COUNT(tables_born_uncached);
 }
 
-static int table_alloc(int mm)
+static int table_alloc(const struct core *core, int mm)
 {
 	for (int i = 0; i < TABLES; i++) {
 		if (w.table[i].mm == NOBODY) {
-			table_init(i, mm);
+			table_init(i, mm, core->see_track);
 			return i;
 		}
 	}
@@ -130,10 +134,11 @@ static void decide(struct op *op, struct table *table, int slot, int page)
 	if (op->track && op->elide) {
 		verdict = abis_decide(*spte_of(table, slot), op->old.accessed, op->version);
 		truth_decided(table, slot, op, verdict);
-		truth_asked(op->mm, page, op->when[op->slot], verdict.targets == ABIS_NONE);
+		truth_asked(op->mm, page, op->when[op->slot], verdict);
 		switch (verdict.reason) {
 		case ABIS_IDLE: COUNT(elided_idle); break;
 		case ABIS_UNCACHED: COUNT(elided_uncached); break;
+		case ABIS_PRIVATE: COUNT(private); break;
 		case ABIS_RECENT: COUNT(recent); break;
 		case ABIS_ACCESSED: COUNT(accessed); break;
 		default: COUNT(never);
@@ -215,12 +220,27 @@ static void gather_flush(struct core *core, int region, bool freed_tables)
 		flush_start(core, op->mm, region * SLOTS, region * SLOTS + SLOTS - 1, op->full | widen(op), freed_tables);
 }
 
+/* The address space of the fault is the loaded one, unless it is another's: get_user_pages_remote(). */
+static bool may_insert(const struct core *core)
+{
+	return core->op.track && core->op.elide && core->loaded == core->op.mm && !core->is_lazy && random_below(4);
+}
+
+static u32 empty_slots(const struct table *table)
+{
+	u32 slots = 0;
+
+	for (int slot = 0; slot < SLOTS; slot++)
+		slots |= (u32)!table->pte[slot].present << slot;
+	return slots;
+}
+
 /* do_anonymous_page(), set_pte_range(), wp_page_reuse(), remove_migration_pte() */
 static void fault(struct core *core)
 {
 	struct op *op = &core->op;
 	struct mm *mm = &w.mm[op->mm];
-	struct pte *pte;
+	struct pte *pte = &w.table[op->table].pte[slot_of(op->page)];
 
 	switch (op->step++) {
 	case 0:
@@ -228,7 +248,7 @@ static void fault(struct core *core)
 			return end(op);
 		mm->readers++;
 		if (mm->table[op->region] == NOBODY)
-			mm->table[op->region] = table_alloc(op->mm);
+			mm->table[op->region] = table_alloc(core, op->mm);
 		op->table = mm->table[op->region];
 		break;
 	case 1:
@@ -236,16 +256,23 @@ static void fault(struct core *core)
 			op->step = 1;
 		break;
 	case 2:
-		pte = &w.table[op->table].pte[slot_of(op->page)];
 		if (!pte->present) {
-			*pte = (struct pte){ .present = true, .write = random_below(2), .accessed = random_below(2), .page = ++w.pages };
-			if (!pte->accessed)
-				COUNT(born_old);
-		} else if (!pte->write) {
-			pte->write = pte->accessed = true;
+			if (may_insert(core))	/* with its neighbours, perhaps: do_fault_around() */
+				insert_start(core, op->table, op->region, random_below(2) ? empty_slots(&w.table[op->table]) : 1u << slot_of(op->page));
+			break;
 		}
+		if (!pte->write)
+			pte->write = pte->accessed = true;
+		op->step = 4;
 		break;
 	case 3:
+		if (pte->present)
+			break;
+		*pte = (struct pte){ .present = true, .write = random_below(2), .accessed = random_below(2), .page = ++w.pages };
+		if (!pte->accessed)
+			COUNT(born_old);
+		break;
+	case 4:
 		unlock(op->table);
 		mm->readers--;
 		end(op);
@@ -372,6 +399,7 @@ static void clear_flush(struct core *core)
 		finished(op, op->page, 0);
 		if (op->track) {
 			*spte_of(table, slot) = SPTE_UNCACHED;
+			table->private[slot] = 0;
 			COUNT(uncached_recorded);
 		}
 		break;
@@ -381,11 +409,17 @@ static void clear_flush(struct core *core)
 			pte->write = pte->accessed = false;
 		} else if (op->restored) {
 			*pte = op->old;
-		} else if (op->kind == OP_COW) {
-			*pte = (struct pte){ .present = true, .write = true, .accessed = true, .page = ++w.pages };
+		} else if (may_insert(core)) {
+			insert_start(core, op->table, op->region, 1u << slot);
 		}
 		break;
 	case 6:
+		if (pte->present) {
+			if (table->private[slot])
+				COUNT(inserted_by_cow);
+			break;
+		}
+		*pte = (struct pte){ .present = true, .write = true, .accessed = true, .page = ++w.pages };
 		break;
 	case 7:
 		unlock(op->table);
@@ -674,7 +708,7 @@ static void fork_mm(struct core *core)
 		if (op->table == NOBODY)
 			op->step = 1;
 		else
-			child->table[op->region] = table_alloc(op->child);
+			child->table[op->region] = table_alloc(core, op->child);
 		op->page = op->region * SLOTS - 1;
 		break;
 	case 2:
@@ -844,6 +878,8 @@ void op_start(struct core *core, enum op_kind kind)
 
 	if (own && core->current_mm == NOBODY)
 		return;
+	if (kind == OP_FAULT && !random_below(8))
+		own = false;
 	*op = (struct op){ .kind = kind, .mm = own ? core->current_mm : any_live(), .page = some_page(),
 			   .other = (int)random_below(PAGES), .other_mm = any_live(), .full = !random_below(16), .child = NOBODY,
 			   .restored = !random_below(3) };
@@ -882,13 +918,16 @@ void kernel_probe(const struct core *core, int index, int slot)
 	struct table *table = &w.table[index];
 	const struct pte *pte = &table->pte[slot];
 
+	struct abis_verdict verdict;
+
 	if (table->mm == NOBODY || table->lock != NOBODY || pte->accessed || !core->see_track || !core->see_elide || w.mm[table->mm].refused)
 		return;
-	if (abis_decide(*spte_of(table, slot), false, w.mm[table->mm].version).targets != ABIS_NONE)
+	verdict = abis_decide(*spte_of(table, slot), false, w.mm[table->mm].version);
+	if (verdict.targets == ABIS_ALL)
 		return;
 	for (int region = 0; region < REGIONS; region++)
 		if (w.mm[table->mm].table[region] == index)
-			truth_asked(table->mm, region * SLOTS + slot, w.now, true);
+			truth_asked(table->mm, region * SLOTS + slot, w.now, verdict);
 	COUNT(probed);
 }
 
@@ -913,6 +952,7 @@ void kernel_init(void)
 		core->ctx[0].tlb_gen = w.mm[0].tlb_gen;
 		core->next_asid = 1;
 		core->batch.mm = NOBODY;
+		core->secondary.region = NOBODY;
 		core->see_track = core->see_elide = true;
 	}
 }

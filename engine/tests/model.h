@@ -5,6 +5,7 @@
  * hardware.c  TLBs, paging-structure caches, page walks: what a core may do at any moment
  * truth.c     what must never happen, judged from outside: the kernel side cannot see it
  * tlb.c       Linux 6.12's arch/x86/mm/tlb.c as small steps; rounds are credited here
+ * insert.c    direct TLB insertion
  * kernel.c    the operations on page tables as small steps, with the hooks of ABIS
  * schedule.c  who makes the next step (a seeded generator), counters, main()
  *
@@ -41,6 +42,7 @@ struct table {
 	u32 epoch;
 	u64 proof_at[SLOTS];		/* truth: version at which idleness since the last stamp is proved; 0: no stamp */
 	bool quiet[SLOTS];		/* truth: no round was in flight at that stamp */
+	int private[SLOTS];		/* truth: core that inserted, plus 1, until the next stamp */
 };
 
 struct mm {
@@ -64,14 +66,20 @@ struct mm {
 
 struct entry {
 	bool valid, write;
+	bool secondary, wrong;		/* truth: filled by a secondary PTE; by one that was another address's */
 	u32 page;
 	u64 filled, ctx_id;
 };
 
 struct upper {				/* paging-structure cache */
-	bool valid;
+	bool valid, secondary;
 	int table;
 	u64 filled;
+};
+
+struct secondary {			/* one page table per core: the upper levels lead one region to it */
+	int mm, region;
+	struct pte pte[SLOTS];
 };
 
 struct flush_info {
@@ -90,6 +98,14 @@ struct flush_range {
 	u32 mask;
 	u64 begun, seen;
 	struct flush_info info;
+};
+
+struct insert {
+	bool on, irqs_off, quiet, in_flight;
+	int step, table, region;
+	u32 slots;
+	struct pte pte[SLOTS];
+	u64 began, version;
 };
 
 struct batch {
@@ -120,6 +136,8 @@ struct op {
 struct core {
 	/* hardware */
 	int cr3_mm, cr3_asid;
+	bool cr3_secondary;
+	struct secondary secondary;
 	struct entry tlb[ASIDS][PAGES];
 	struct upper upper[ASIDS][REGIONS];
 	struct entry walk;		/* hwA is set, the entry not yet there */
@@ -132,6 +150,7 @@ struct core {
 	struct switch_mm sw;
 	struct flush_func func;
 	struct flush_range flush;
+	struct insert insert;
 	struct op op;
 	struct batch batch;
 	u64 stalled_until;
@@ -153,13 +172,15 @@ extern struct world w;
 
 /* What a run must have seen to mean anything. */
 #define COUNTERS(X) \
-	X(elided_idle) X(elided_uncached) X(recent) X(accessed) X(never) X(flushed_and_held) \
+	X(elided_idle) X(elided_uncached) X(private) X(private_held) X(recent) X(accessed) X(never) X(flushed_and_held) \
 	X(stamped_quiet) X(stamped_in_flight) X(elided_after_one) \
 	X(rounds) X(rounds_untracked) X(rounds_overlapping) X(rounds_forced) X(rounds_batched) X(credit_raced) X(version_wrapped) \
 	X(lazy_return_flushed) X(lazy_return_fresh) X(lazy_not_interrupted) X(lazy_interrupted) X(asid_kept) X(asid_flushed) X(asid_new) \
 	X(flush_partial) X(flush_widened) X(flush_not_needed) X(elided_while_switching) X(elided_while_lazy) \
 	X(restored) X(restored_elided) X(batches) X(batched_pending_flushed) X(gathers_nested) X(remapped) X(tables_moved) X(tables_freed) \
 	X(forks) X(born_old) X(young_cleared) X(young_kept) X(uncached_recorded) X(mode_changes) X(epoch_wiped) X(refused) \
+	X(inserted) X(inserted_together) X(inserted_by_cow) X(insert_over_none) X(insert_over_own) X(insert_over_flushed) X(insert_refused) \
+	X(window_walked_primary) X(window_interrupt_waited) X(walks_secondary) X(tables_born_uncached) \
 	X(walks) X(walks_dropped) X(walks_outlive_cr3) X(evicted) X(used) X(used_inside_operation) X(used_stale_in_time) X(probed)
 enum {
 #define X(name) COUNT_##name,
@@ -189,18 +210,22 @@ static inline int some_page(void)
 void cpu_step(struct core *core);
 void cpu_use(struct core *core, int page);
 void cpu_load_cr3(struct core *core, int mm, int asid, bool flush);
+void cpu_load_secondary(struct core *core, bool secondary);
+const struct entry *cpu_read(struct core *core, int page);
 void cpu_flush(struct core *core);
 void cpu_invlpg(struct core *core, int page);
 
 /* truth.c */
 _Noreturn void fail(const char *rule, const char *format, ...);
 bool must_flush(const struct core *core, int asid, int mm);
-void truth_asked(int mm, int page, u64 when, bool elided);
+void truth_asked(int mm, int page, u64 when, struct abis_verdict verdict);
 void truth_finished(int mm, u64 ctx_id, int page, u64 when);
 void truth_cleared(struct table *table, int slot, bool accessed, u64 version, bool in_flight);
 void truth_in_flight(int mm);
 void truth_decided(const struct table *table, int slot, const struct op *op, struct abis_verdict verdict);
 void truth_blocked(struct mm *mm, bool round);
+void truth_read(const struct core *core, const struct entry *entry);
+void truth_inserted(struct table *table, int slot, u32 cpu, u64 version, bool in_flight);
 
 /* tlb.c */
 bool tlb_busy(const struct core *core);
@@ -209,7 +234,12 @@ void switch_start(struct core *core, int next);
 void flush_start(struct core *core, int mm, int first, int last, bool full, bool freed_tables);
 void flush_start_batch(struct core *core);
 
+/* insert.c */
+void insert_start(struct core *core, int table, int region, u32 slots);
+void insert_step(struct core *core);
+
 /* kernel.c */
+spte_t *spte_of(struct table *table, int slot);
 void op_start(struct core *core, enum op_kind kind);
 void op_step(struct core *core);
 void kernel_probe(const struct core *core, int table, int slot);

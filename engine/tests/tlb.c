@@ -280,7 +280,7 @@ static void flush_step(struct core *core)
 
 bool tlb_busy(const struct core *core)
 {
-	return core->sw.on || core->func.on || core->flush.on;
+	return core->sw.on || core->func.on || core->flush.on || core->insert.on;
 }
 
 /* One step of what interrupts or holds up @core's operation, if anything does. */
@@ -295,12 +295,22 @@ bool tlb_step(struct core *core)
 		return true;
 	}
 	int from = (int)random_below(CORES);
+	if (core->insert.on && core->insert.irqs_off) {
+		if (core->ipi[from].pending)
+			COUNT(window_interrupt_waited);
+		insert_step(core);
+		return true;
+	}
 	if (core->ipi[from].pending) {
 		func_start(core, from, &core->ipi[from]);
 		return true;
 	}
 	if (core->flush.on) {
 		flush_step(core);
+		return true;
+	}
+	if (core->insert.on) {
+		insert_step(core);
 		return true;
 	}
 	return false;
