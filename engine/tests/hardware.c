@@ -147,6 +147,7 @@ void cpu_step(struct core *core)
 {
 	int page = some_page();
 	bool hot = page == w.focus || w.mm[core->cr3_mm].hot >> page & 1;
+	bool own = is_own(core, page) || !random_below(64);
 
 	if (!core->cr3_mm)
 		return;
@@ -163,11 +164,11 @@ void cpu_step(struct core *core)
 		finish_walk(core);
 		break;
 	case 3:
-		if ((hot || !random_below(256)) && !core->walk.valid)
+		if (own && (hot || !random_below(256)) && !core->walk.valid)
 			start_walk(core, page);
 		break;
 	default:
-		if (hot || core->tlb[core->cr3_asid][page].valid || !random_below(256))
+		if ((own && hot) || core->tlb[core->cr3_asid][page].valid || !random_below(256))
 			cpu_use(core, page);
 	}
 }

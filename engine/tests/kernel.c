@@ -144,9 +144,8 @@ static void decide(struct op *op, struct table *table, int slot, int page)
 		default: COUNT(never);
 		}
 	}
-	if (verdict.targets != ABIS_NONE) {
-		op->recent_only = (op->recent_only || op->range.targets == ABIS_NONE) && verdict.reason == ABIS_RECENT;
-	}
+	if (verdict.targets == ABIS_ALL)
+		op->recent_only = (op->recent_only || op->range.targets != ABIS_ALL) && verdict.reason == ABIS_RECENT;
 	abis_range_add(&op->range, verdict);
 }
 
@@ -163,6 +162,26 @@ static bool widen(struct op *op)
 	if (round)
 		COUNT(rounds_forced);
 	return round;
+}
+
+/* The flush that a range's verdicts ask for. What they said holds, whatever the mode is by now. */
+static void flush_range(struct core *core, int first, int last, bool full, bool freed_tables)
+{
+	struct op *op = &core->op;
+	u32 mask = op->range.targets == ABIS_CPU ? 1u << op->range.cpu : (u32)op->range.set[0];
+
+	if (op->range.targets == ABIS_NONE)
+		return;
+	if (op->range.targets == ABIS_ALL) {
+		flush_start(core, op->mm, first, last, full | widen(op), freed_tables);
+		return;
+	}
+	COUNT(narrowed);
+	if (op->range.targets == ABIS_SET)
+		COUNT(narrowed_set);
+	if (!core->see_elide)
+		COUNT(narrowed_late);
+	flush_start_narrow(core, op->mm, first, last, full, mask);
 }
 
 static void finished(struct op *op, int page, int slot)
@@ -216,8 +235,7 @@ static void gather_flush(struct core *core, int region, bool freed_tables)
 		abis_range_add(&op->range, all);
 		op->recent_only = false;
 	}
-	if (op->range.targets != ABIS_NONE)
-		flush_start(core, op->mm, region * SLOTS, region * SLOTS + SLOTS - 1, op->full | widen(op), freed_tables);
+	flush_range(core, region * SLOTS, region * SLOTS + SLOTS - 1, op->full, freed_tables);
 }
 
 /* The address space of the fault is the loaded one, unless it is another's: get_user_pages_remote(). */
@@ -392,8 +410,7 @@ static void clear_flush(struct core *core)
 		break;
 	case 3:
 		decide(op, table, slot, op->page);
-		if (op->range.targets != ABIS_NONE)
-			flush_start(core, op->mm, op->page, op->page, op->full | widen(op), false);
+		flush_range(core, op->page, op->page, op->full, false);
 		break;
 	case 4:
 		finished(op, op->page, 0);
@@ -464,6 +481,8 @@ static void reclaim(struct core *core)
 		op->need = op->range.targets != ABIS_NONE;
 		if (!op->need)
 			op->step = 9;
+		else if (op->range.targets == ABIS_CPU)
+			op->step = 17;
 		break;
 	case 4:		/* arch_tlbbatch_add_pending(), first __abis_batch_add() */
 		batch->required = true;
@@ -522,10 +541,20 @@ static void reclaim(struct core *core)
 		}
 		break;
 	case 14:
+		if (batch->narrow)
+			flush_start_narrow(core, NOBODY, 0, -1, false, batch->narrow);
+		break;
+	case 15:
 		for (int i = 0; i < batch->count; i++)
 			truth_finished(batch->unmapped[i].mm, batch->unmapped[i].ctx_id, batch->unmapped[i].page, batch->unmapped[i].when);
 		*batch = (struct batch){ .mm = NOBODY };
 		end(op);
+		break;
+	case 17:	/* one CPU alone: it owes from now on, and is asked to pay with the rest of the batch */
+		COUNT(narrowed_by_batch);
+		owe(op->mm, op->range.cpu);
+		batch->narrow |= 1u << op->range.cpu;
+		op->step = 8;
 	}
 }
 
@@ -610,8 +639,7 @@ static void remap(struct core *core)
 	case 7:
 		decide(op, &w.table[from], slot, op->page);
 		w.table[to].pte[new_slot] = op->old;
-		if (op->range.targets != ABIS_NONE)
-			flush_start(core, op->mm, op->page, op->page, op->full | widen(op), false);
+		flush_range(core, op->page, op->page, op->full, false);
 		break;
 	case 8:
 		finished(op, op->page, 0);
@@ -744,8 +772,7 @@ static void fork_mm(struct core *core)
 		op->step = 3;
 		break;
 	case 9:
-		if (op->range.targets != ABIS_NONE)
-			flush_start(core, op->mm, 0, PAGES - 1, true, false);
+		flush_range(core, 0, PAGES - 1, true, false);
 		break;
 	case 10:
 		for (int page = 0; page < PAGES; page++)
@@ -870,6 +897,11 @@ static int any_live(void)
 	return mm;
 }
 
+bool is_own(const struct core *core, int page)
+{
+	return !w.apart || page % CORES == core - w.core;
+}
+
 void op_start(struct core *core, enum op_kind kind)
 {
 	struct op *op = &core->op;
@@ -883,6 +915,8 @@ void op_start(struct core *core, enum op_kind kind)
 	*op = (struct op){ .kind = kind, .mm = own ? core->current_mm : any_live(), .page = some_page(),
 			   .other = (int)random_below(PAGES), .other_mm = any_live(), .full = !random_below(16), .child = NOBODY,
 			   .restored = !random_below(3) };
+	if (kind == OP_FAULT && w.apart && random_below(8))
+		op->page = (int)(core - w.core) % PAGES;
 	op->region = region_of(op->page);
 }
 

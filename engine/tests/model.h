@@ -50,6 +50,7 @@ struct mm {
 	u64 ctx_id, tlb_gen, version;
 	u32 in_flight;			/* rounds begun and not yet credited */
 	u32 cpumask;
+	u32 owed;			/* bit of each CPU that must flush before it uses the address space again */
 	int table[REGIONS];
 	int readers;			/* mmap_lock */
 	bool writer;
@@ -61,6 +62,7 @@ struct mm {
 	u64 dead_before[PAGES];		/* older translations belong to a finished operation */
 	u64 tables_dead_before[REGIONS];
 	u32 blocked_in_a_row;
+	u32 debts;			/* owed and not yet paid */
 	u8 hot;				/* bit of each page that is used often */
 };
 
@@ -83,19 +85,19 @@ struct secondary {			/* one page table per core: the upper levels lead one regio
 };
 
 struct flush_info {
-	bool pending, full;
+	bool pending, full, narrow;
 	int mm;				/* NOBODY: whatever is loaded (a batch) */
 	int first, last;
 	u64 new_tlb_gen;		/* 0: TLB_GENERATION_INVALID */
 };
 
 /* The small-step machines of a core; the first that is on makes the core's next step. */
-struct switch_mm { bool on, was_lazy, flush; int step, prev, next, asid; u64 gen; };
+struct switch_mm { bool on, was_lazy, flush, owed; int step, prev, next, asid; u64 gen; };
 struct flush_func { bool on, full, local; int step, from; u64 local_gen, mm_gen; struct flush_info info; };
 struct flush_range {
 	bool on, freed_tables, batch, local, round;
 	int step, cpu, loaded;
-	u32 mask;
+	u32 mask;			/* narrowed: its targets */
 	u64 begun, seen;
 	struct flush_info info;
 };
@@ -109,7 +111,7 @@ struct insert {
 };
 
 struct batch {
-	u32 cpumask;
+	u32 cpumask, narrow;
 	bool required;
 	int count, mm;			/* the address space it is a round of: its first; NOBODY: none */
 	u64 begun;			/* version, read before the last bump of @mm */
@@ -165,6 +167,7 @@ struct world {
 	u32 epoch, pages;
 	int switcher;			/* core that changes the mode */
 	bool mode_on;
+	bool apart;			/* for a while most cores keep to pages of their own */
 	int focus;			/* page that most of it is about, for a while; NOBODY: none */
 };
 
@@ -179,6 +182,9 @@ extern struct world w;
 	X(flush_partial) X(flush_widened) X(flush_not_needed) X(elided_while_switching) X(elided_while_lazy) \
 	X(restored) X(restored_elided) X(batches) X(batched_pending_flushed) X(gathers_nested) X(remapped) X(tables_moved) X(tables_freed) \
 	X(forks) X(born_old) X(young_cleared) X(young_kept) X(uncached_recorded) X(mode_changes) X(epoch_wiped) X(refused) \
+	X(narrowed) X(narrowed_set) X(narrowed_late) X(narrowed_interrupted) X(narrowed_local) X(narrowed_owed) X(narrowed_owed_and_interrupted) \
+	X(narrowed_by_batch) X(owed_by_handler) X(paid_by_switch) X(paid_by_new_asid) X(paid_by_lazy_return) X(paid_by_interrupt) \
+	X(paid_untracked) \
 	X(inserted) X(inserted_together) X(inserted_by_cow) X(insert_over_none) X(insert_over_own) X(insert_over_flushed) X(insert_refused) \
 	X(window_walked_primary) X(window_interrupt_waited) X(walks_secondary) X(tables_born_uncached) \
 	X(walks) X(walks_dropped) X(walks_outlive_cr3) X(evicted) X(used) X(used_inside_operation) X(used_stale_in_time) X(probed)
@@ -224,6 +230,8 @@ void truth_cleared(struct table *table, int slot, bool accessed, u64 version, bo
 void truth_in_flight(int mm);
 void truth_decided(const struct table *table, int slot, const struct op *op, struct abis_verdict verdict);
 void truth_blocked(struct mm *mm, bool round);
+void truth_owed(int mm, u32 cpu);
+void truth_paid(int mm, u32 cpu);
 void truth_read(const struct core *core, const struct entry *entry);
 void truth_inserted(struct table *table, int slot, u32 cpu, u64 version, bool in_flight);
 
@@ -233,6 +241,8 @@ bool tlb_step(struct core *core);
 void switch_start(struct core *core, int next);
 void flush_start(struct core *core, int mm, int first, int last, bool full, bool freed_tables);
 void flush_start_batch(struct core *core);
+void flush_start_narrow(struct core *core, int mm, int first, int last, bool full, u32 mask);
+void owe(int mm, u32 cpu);
 
 /* insert.c */
 void insert_start(struct core *core, int table, int region, u32 slots);
@@ -242,6 +252,7 @@ void insert_step(struct core *core);
 spte_t *spte_of(struct table *table, int slot);
 void op_start(struct core *core, enum op_kind kind);
 void op_step(struct core *core);
+bool is_own(const struct core *core, int page);
 void kernel_probe(const struct core *core, int table, int slot);
 void kernel_init(void);
 

@@ -53,6 +53,13 @@ static void choose_swarm(void)
 		swarm[OP_FAULT] += 200;
 		swarm[OP_FORK] = swarm[OP_UNMAP_TABLE] = 0;
 	}
+	w.apart = w.focus == NOBODY && random_below(4);
+	if (w.apart) {	/* thread-private memory: used by one core, then given back by some other */
+		swarm[OP_ZAP] += 60;
+		swarm[OP_RUN] += random_below(60);
+		swarm[OP_LAZY] += random_below(60);
+		swarm[OP_YOUNG] /= 4;
+	}
 	switching = !random_below(6);
 	swarm[OP_MODE] = switching ? 30 : 100;
 }

@@ -2,25 +2,32 @@
 /* The judge: sees every TLB, trusts no SPTE and no version. */
 #include "model.h"
 
-/* Will @core flush @asid as a whole before it uses @mm's addresses through it again? */
+/* Will @core flush @asid as a whole, unasked, before it uses @mm's addresses through it again? */
 bool must_flush(const struct core *core, int asid, int mm)
 {
 	const struct switch_mm *sw = &core->sw;
 	/* In the window of an insertion it runs the address space, with interrupts off. */
 	int loaded = core->insert.irqs_off ? core->cr3_mm : core->loaded;
+	bool lags, owes;
 
 	if (core->ctx[asid].ctx_id != w.mm[mm].ctx_id)
 		return true;	/* given away: CR3 is loaded with a flush */
 	if (sw->on && sw->flush && sw->asid == asid)
 		return true;	/* on its way to that load; ctx may be new already */
-	if (core->ctx[asid].tlb_gen >= w.mm[mm].tlb_gen)
+	if (sw->on && sw->owed && sw->next == mm)
+		return true;	/* the bit is clear, the flush is still to come */
+	lags = core->ctx[asid].tlb_gen < w.mm[mm].tlb_gen;
+	owes = w.mm[mm].owed >> (core - w.core) & 1;
+	if (!lags && !owes)
 		return false;
 	if (core->is_lazy)
 		return true;
+	/* Coming back from lazy mode, or arriving: not if it has looked already. */
+	if (sw->on && sw->next == mm && (sw->was_lazy || loaded != mm))
+		return (owes && sw->step <= (sw->prev == mm ? 1 : 6)) || (lags && sw->step <= (sw->prev == mm ? 2 : 7));
 	if (loaded == mm)	/* else an interrupt is on its way, which somebody waits for */
-		return sw->on && sw->was_lazy && sw->prev == mm;
-	/* Arriving: the generation was compared already, the ASID is kept as it is. */
-	return !(sw->on && sw->next == mm && sw->step > 5);
+		return sw->on && sw->was_lazy;
+	return true;
 }
 
 /* The cores that hold what was filled for @page before @when and may still use it. */
@@ -68,8 +75,12 @@ void truth_asked(int mm, int page, u64 when, struct abis_verdict verdict)
 /* The operation that changed @page at @when has returned: what is older is never used again. */
 void truth_finished(int mm, u64 ctx_id, int page, u64 when)
 {
-	if (w.mm[mm].ctx_id == ctx_id && w.mm[mm].dead_before[page] < when)
+	if (w.mm[mm].ctx_id != ctx_id)
+		return;
+	if (w.mm[mm].dead_before[page] < when)
 		w.mm[mm].dead_before[page] = when;
+	if (holders(mm, page, when, false))
+		fail("stale", "page %d of mm %d is held as it was before an operation that has finished", page, mm);
 }
 
 /* hwA went to 0, or was found 0; then the host looked for rounds in flight, then at the version. */
@@ -138,4 +149,17 @@ void truth_inserted(struct table *table, int slot, u32 cpu, u64 version, bool in
 	table->proof_at[slot] = version + (in_flight ? 2 : 1);
 	table->quiet[slot] = !in_flight;
 	table->private[slot] = (int)cpu + 1;
+}
+
+/* What is owed is paid, and once: else a CPU would flush whenever it comes back. */
+void truth_owed(int mm, u32 cpu)
+{
+	w.mm[mm].debts |= 1u << cpu;
+}
+
+void truth_paid(int mm, u32 cpu)
+{
+	if (!(w.mm[mm].debts >> cpu & 1))
+		fail("starved", "core %u flushes mm %d for a flush that it has paid for", cpu, mm);
+	w.mm[mm].debts &= ~(1u << cpu);
 }
