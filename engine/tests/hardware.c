@@ -151,13 +151,19 @@ void cpu_step(struct core *core)
 
 	if (!core->cr3_mm)
 		return;
+	if (core->insert.irqs_off && random_below(2))	/* speculation is where it hurts */
+		return start_walk(core, (int)random_below(PAGES));
 	switch (random_below(8)) {
 	case 0:
+		if (w.apart && random_below(8))
+			break;
 		if (core->tlb[core->cr3_asid][page].valid)
 			COUNT(evicted);
 		core->tlb[core->cr3_asid][page].valid = false;
 		break;
 	case 1:
+		if (random_below(4))
+			break;
 		core->upper[core->cr3_asid][page / SLOTS].valid = false;
 		break;
 	case 2:

@@ -31,23 +31,21 @@ spte_t *spte_of(struct table *table, int slot)
 	return &table->spte[slot];
 }
 
-/* Nothing was ever filled from a new table; who tracks will see whatever is. */
-static void table_init(int index, int mm, bool track)
+/* Nothing was ever filled from a new table. If nobody tracks, its epoch will pass. */
+static void table_init(int index, int mm)
 {
 	struct table *table = &w.table[index];
 
 	*table = (struct table){ .mm = mm, .lock = NOBODY, .epoch = w.epoch };
 	for (int slot = 0; slot < SLOTS; slot++)
-		table->spte[slot] = track ? SPTE_UNCACHED : SPTE_NEVER;
-	if (track)
-		COUNT(tables_born_uncached);
+		table->spte[slot] = SPTE_UNCACHED;
 }
 
-static int table_alloc(const struct core *core, int mm)
+static int table_alloc(int mm)
 {
 	for (int i = 0; i < TABLES; i++) {
 		if (w.table[i].mm == NOBODY) {
-			table_init(i, mm, core->see_track);
+			table_init(i, mm);
 			return i;
 		}
 	}
@@ -100,6 +98,11 @@ static void stamp(struct op *op, struct table *table, int slot)
 
 	if (!op->track)
 		return;
+	if (!random_below(256)) {	/* no memory for SPTEs: what was promised of the table must go */
+		COUNT(stamps_failed);
+		table->epoch = 0;
+		return;
+	}
 	spte = spte_of(table, slot);
 	truth_cleared(table, slot, op->old.accessed, op->stamp, op->in_flight);
 	*spte = spte_cleared(*spte, op->old.accessed, abis_stamp_version(op->stamp, op->in_flight));
@@ -165,7 +168,7 @@ static bool widen(struct op *op)
 }
 
 /* The flush that a range's verdicts ask for. What they said holds, whatever the mode is by now. */
-static void flush_range(struct core *core, int first, int last, bool full, bool freed_tables)
+static void flush_range(struct core *core, int first, int last, bool full)
 {
 	struct op *op = &core->op;
 	u32 mask = op->range.targets == ABIS_CPU ? 1u << op->range.cpu : (u32)op->range.set[0];
@@ -173,7 +176,7 @@ static void flush_range(struct core *core, int first, int last, bool full, bool 
 	if (op->range.targets == ABIS_NONE)
 		return;
 	if (op->range.targets == ABIS_ALL) {
-		flush_start(core, op->mm, first, last, full | widen(op), freed_tables);
+		flush_start(core, op->mm, first, last, 1, full | widen(op), false);
 		return;
 	}
 	COUNT(narrowed);
@@ -205,7 +208,7 @@ static bool batched_pending(struct core *core)
 	core->op.pending = mm->batched;
 	if (mm->batched == mm->batched_flushed)
 		return false;
-	flush_start(core, core->op.mm, 0, PAGES - 1, true, false);
+	flush_start(core, core->op.mm, 0, PAGES - 1, 1, true, false);
 	return true;
 }
 
@@ -222,20 +225,48 @@ static void end(struct op *op)
 	op->kind = OP_NONE;
 }
 
-/* The flush of a gather, after unlock. Others may have cleared what it saw as none. */
+/*
+ * The flush of a gather, after unlock. Where the mode, or the process, did not let
+ * it ask about what others had taken, it is Linux's: everybody, if others are under
+ * way. Freed tables are everybody's, page by page unless no page needs a flush.
+ */
 static void gather_flush(struct core *core, int region, bool freed_tables)
 {
 	struct op *op = &core->op;
 	struct abis_verdict all = { .targets = ABIS_ALL };
 	bool nested = w.mm[op->mm].gathers > 1;
+	int first = region * SLOTS, last = first + SLOTS - 1, stride = 1;
 
-	if (nested || freed_tables) {
-		if (nested)
-			COUNT(gathers_nested);
+	if (nested && !(op->track && op->elide)) {
+		COUNT(gathers_nested);
 		abis_range_add(&op->range, all);
 		op->recent_only = false;
+	} else if (nested && op->range.targets == ABIS_NONE) {
+		COUNT(nested_spared);
+	} else if (nested && op->range.targets != ABIS_ALL) {
+		COUNT(nested_narrowed);
 	}
-	flush_range(core, region * SLOTS, region * SLOTS + SLOTS - 1, op->full, freed_tables);
+	if (!freed_tables)
+		return flush_range(core, first, last, op->full);
+	if (op->range.targets == ABIS_NONE) {
+		COUNT(tables_freed_alone);
+		stride = SLOTS;
+	}
+	flush_start(core, op->mm, first, last, stride, op->full, true);
+}
+
+/*
+ * A slot that a gather passes by: empty, or as it shall be. Another gather may have
+ * made it so, and its flush may be still to come. Whoever holds what was there is
+ * named by the SPTE, and is flushed here, too, before the gather returns.
+ */
+static void pass_by(struct op *op, struct table *table)
+{
+	struct pte *pte = &table->pte[op->slot];
+
+	op->when[op->slot] = pte->present ? table->protected_at[op->slot] : w.now;
+	op->done[op->slot] = true;
+	op->step = op->nested && op->track && op->elide ? 10 : 12;
 }
 
 /* The address space of the fault is the loaded one, unless it is another's: get_user_pages_remote(). */
@@ -262,11 +293,11 @@ static void fault(struct core *core)
 
 	switch (op->step++) {
 	case 0:
-		if (mm->writer)
+		if (mm->writer || mm->unmapped >> op->region & 1)
 			return end(op);
 		mm->readers++;
 		if (mm->table[op->region] == NOBODY)
-			mm->table[op->region] = table_alloc(core, op->mm);
+			mm->table[op->region] = table_alloc(op->mm);
 		op->table = mm->table[op->region];
 		break;
 	case 1:
@@ -297,26 +328,63 @@ static void fault(struct core *core)
 	}
 }
 
-/* zap_pte_range() of madvise or munmap; for OP_UNMAP_TABLE with free_pgtables(), for OP_PROTECT change_pte_range(). */
+static bool gather_start(struct op *op)
+{
+	struct mm *mm = &w.mm[op->mm];
+	bool exclusive = op->kind == OP_UNMAP_TABLE || (op->kind == OP_PROTECT && !op->shared);
+
+	if (mm->writer || (exclusive && mm->readers) || mm->table[op->region] == NOBODY || mm->unmapped >> op->region & 1)
+		return false;
+	if (op->kind == OP_ZAP)
+		op->shared = true;
+	else if (op->kind == OP_UNMAP_TABLE && op->shared)	/* downgraded: nobody finds the region any more */
+		mm->unmapped |= 1u << op->region;
+	if (op->shared)
+		mm->readers++;
+	else
+		mm->writer = true;
+	mm->gathers++;
+	op->table = mm->table[op->region];
+	return true;
+}
+
+static void gather_end(struct op *op)
+{
+	struct mm *mm = &w.mm[op->mm];
+
+	mm->gathers--;
+	if (op->kind == OP_UNMAP_TABLE) {
+		region_finished(op, op->region);
+		w.table[op->table].mm = NOBODY;
+		mm->unmapped &= ~(1u << op->region);
+		COUNT(tables_freed);
+	} else {
+		for (int slot = 0; slot < SLOTS; slot++)
+			finished(op, op->region * SLOTS + slot, slot);
+	}
+	if (op->shared)
+		mm->readers--;
+	else
+		mm->writer = false;
+	end(op);
+}
+
+/*
+ * zap_pte_range() of madvise or munmap; for OP_UNMAP_TABLE with free_pgtables(), for OP_PROTECT
+ * change_pte_range() of mprotect(), or of userfaultfd, which holds mmap_lock for reading.
+ */
 static void gather(struct core *core)
 {
 	struct op *op = &core->op;
 	struct mm *mm = &w.mm[op->mm];
-	bool writer = op->kind != OP_ZAP;
 	struct table *table = &w.table[op->table];
 	struct pte *pte = &table->pte[op->slot];
 	int first = op->region * SLOTS;
 
 	switch (op->step++) {
 	case 0:
-		if (mm->writer || (writer && mm->readers) || mm->table[op->region] == NOBODY)
-			return end(op);
-		if (writer)
-			mm->writer = true;
-		else
-			mm->readers++;
-		mm->gathers++;
-		op->table = mm->table[op->region];
+		if (!gather_start(op))
+			end(op);
 		break;
 	case 1:
 		if (!lock(core, op->table))
@@ -327,57 +395,55 @@ static void gather(struct core *core)
 		break;
 	case 3:
 		batched_flushed(op);
+		break;
+	case 4:		/* mm_tlb_flush_nested(): who took something here before has raised it before */
+		op->nested = mm->gathers > 1;
 		op->slot = 0;
 		break;
-	case 4:
-		if (op->kind == OP_PROTECT && (!pte->present || !pte->write)) {
-			op->step = 8;
+	case 5:
+		if (!pte->present || (op->kind == OP_PROTECT && !pte->write)) {
+			pass_by(op, table);
 			break;
 		}
 		take_from(core, pte, (struct pte){ 0 });
-		if (!op->old.present)
-			op->step = 8;
-		break;
-	case 5:
-		if (taken(op, table, op->slot))
-			op->step = 5;
 		break;
 	case 6:
-		decide(op, table, op->slot, first + op->slot);
+		if (taken(op, table, op->slot))
+			op->step = 6;
 		break;
 	case 7:
+		decide(op, table, op->slot, first + op->slot);
+		break;
+	case 8:
 		if (op->kind == OP_PROTECT) {
+			table->protected_at[op->slot] = op->when[op->slot];
 			*pte = op->old;
 			pte->write = false;
 		}
+		op->step = 12;
 		break;
-	case 8:
-		if (++op->slot < SLOTS) {
-			op->step = 4;
+	case 10:
+		op->old = *pte;
+		break;
+	case 11:
+		COUNT(nested_asked);
+		op->version = mm->version;
+		decide(op, table, op->slot, first + op->slot);
+		break;
+	case 12:
+		op->step = 5;
+		if (++op->slot < SLOTS)
 			break;
-		}
+		op->step = 13;
 		if (op->kind == OP_UNMAP_TABLE)
 			mm->table[op->region] = NOBODY;
 		unlock(op->table);
 		break;
-	case 9:
+	case 13:
 		gather_flush(core, op->region, op->kind == OP_UNMAP_TABLE);
 		break;
-	case 10:
-		mm->gathers--;
-		if (op->kind == OP_UNMAP_TABLE) {
-			region_finished(op, op->region);
-			table->mm = NOBODY;
-			COUNT(tables_freed);
-		} else {
-			for (int slot = 0; slot < SLOTS; slot++)
-				finished(op, first + slot, slot);
-		}
-		if (writer)
-			mm->writer = false;
-		else
-			mm->readers--;
-		end(op);
+	case 14:
+		gather_end(op);
 	}
 }
 
@@ -410,7 +476,7 @@ static void clear_flush(struct core *core)
 		break;
 	case 3:
 		decide(op, table, slot, op->page);
-		flush_range(core, op->page, op->page, op->full, false);
+		flush_range(core, op->page, op->page, op->full);
 		break;
 	case 4:
 		finished(op, op->page, 0);
@@ -639,7 +705,7 @@ static void remap(struct core *core)
 	case 7:
 		decide(op, &w.table[from], slot, op->page);
 		w.table[to].pte[new_slot] = op->old;
-		flush_range(core, op->page, op->page, op->full, false);
+		flush_range(core, op->page, op->page, op->full);
 		break;
 	case 8:
 		finished(op, op->page, 0);
@@ -674,7 +740,7 @@ static void move_table(struct core *core)
 	case 2:
 		mm->table[op->region] = NOBODY;
 		mm->table[to] = op->table;
-		flush_start(core, op->mm, first, first + SLOTS - 1, op->full, true);
+		flush_start(core, op->mm, first, first + SLOTS - 1, 1, op->full, true);
 		break;
 	case 3:
 		region_finished(op, op->region);
@@ -736,7 +802,7 @@ static void fork_mm(struct core *core)
 		if (op->table == NOBODY)
 			op->step = 1;
 		else
-			child->table[op->region] = table_alloc(core, op->child);
+			child->table[op->region] = table_alloc(op->child);
 		op->page = op->region * SLOTS - 1;
 		break;
 	case 2:
@@ -772,7 +838,7 @@ static void fork_mm(struct core *core)
 		op->step = 3;
 		break;
 	case 9:
-		flush_range(core, 0, PAGES - 1, true, false);
+		flush_range(core, 0, PAGES - 1, true);
 		break;
 	case 10:
 		for (int page = 0; page < PAGES; page++)
@@ -879,7 +945,7 @@ static void flush_all(struct core *core)
 	struct op *op = &core->op;
 
 	if (op->step++ == 0)
-		flush_start(core, op->mm, 0, PAGES - 1, true, false);
+		flush_start(core, op->mm, 0, PAGES - 1, 1, true, false);
 	else
 		end(op);
 }
@@ -914,8 +980,8 @@ void op_start(struct core *core, enum op_kind kind)
 		own = false;
 	*op = (struct op){ .kind = kind, .mm = own ? core->current_mm : any_live(), .page = some_page(),
 			   .other = (int)random_below(PAGES), .other_mm = any_live(), .full = !random_below(16), .child = NOBODY,
-			   .restored = !random_below(3) };
-	if (kind == OP_FAULT && w.apart && random_below(8))
+			   .restored = !random_below(3), .shared = random_below(2) };
+	if (kind == OP_FAULT && w.apart && random_below(4))
 		op->page = (int)(core - w.core) % PAGES;
 	op->region = region_of(op->page);
 }

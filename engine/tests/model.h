@@ -41,6 +41,7 @@ struct table {
 	spte_t spte[SLOTS];
 	u32 epoch;
 	u64 proof_at[SLOTS];		/* truth: version at which idleness since the last stamp is proved; 0: no stamp */
+	u64 protected_at[SLOTS];	/* truth */
 	bool quiet[SLOTS];		/* truth: no round was in flight at that stamp */
 	int private[SLOTS];		/* truth: core that inserted, plus 1, until the next stamp */
 };
@@ -54,6 +55,7 @@ struct mm {
 	int table[REGIONS];
 	int readers;			/* mmap_lock */
 	bool writer;
+	u32 unmapped;			/* bit of each region that is going, under a mmap_lock held for reading */
 	u32 gathers;			/* mm->tlb_flush_pending */
 	u32 batched, batched_flushed;	/* mm->tlb_flush_batched */
 	u32 blocked;
@@ -87,7 +89,7 @@ struct secondary {			/* one page table per core: the upper levels lead one regio
 struct flush_info {
 	bool pending, full, narrow;
 	int mm;				/* NOBODY: whatever is loaded (a batch) */
-	int first, last;
+	int first, last, stride;
 	u64 new_tlb_gen;		/* 0: TLB_GENERATION_INVALID */
 };
 
@@ -126,7 +128,7 @@ enum op_kind {
 struct op {
 	enum op_kind kind;
 	int step, mm, other_mm, page, other, table, slot, child, region, cpu;
-	bool track, elide, need, recent_only, restored, full, in_flight;
+	bool track, elide, need, shared, nested, recent_only, restored, full, in_flight;
 	int ask;			/* taken() */
 	u32 pending;
 	struct pte old;
@@ -180,13 +182,13 @@ extern struct world w;
 	X(rounds) X(rounds_untracked) X(rounds_overlapping) X(rounds_forced) X(rounds_batched) X(credit_raced) X(version_wrapped) \
 	X(lazy_return_flushed) X(lazy_return_fresh) X(lazy_not_interrupted) X(lazy_interrupted) X(asid_kept) X(asid_flushed) X(asid_new) \
 	X(flush_partial) X(flush_widened) X(flush_not_needed) X(elided_while_switching) X(elided_while_lazy) \
-	X(restored) X(restored_elided) X(batches) X(batched_pending_flushed) X(gathers_nested) X(remapped) X(tables_moved) X(tables_freed) \
+	X(restored) X(restored_elided) X(batches) X(batched_pending_flushed) X(gathers_nested) X(nested_asked) X(nested_spared) X(nested_narrowed) X(remapped) X(tables_moved) X(tables_freed) X(tables_freed_alone) X(stamps_failed) \
 	X(forks) X(born_old) X(young_cleared) X(young_kept) X(uncached_recorded) X(mode_changes) X(epoch_wiped) X(refused) \
 	X(narrowed) X(narrowed_set) X(narrowed_late) X(narrowed_interrupted) X(narrowed_local) X(narrowed_owed) X(narrowed_owed_and_interrupted) \
 	X(narrowed_by_batch) X(owed_by_handler) X(paid_by_switch) X(paid_by_new_asid) X(paid_by_lazy_return) X(paid_by_interrupt) \
-	X(paid_untracked) \
+	X(paid_when_off) \
 	X(inserted) X(inserted_together) X(inserted_by_cow) X(insert_over_none) X(insert_over_own) X(insert_over_flushed) X(insert_refused) \
-	X(window_walked_primary) X(window_interrupt_waited) X(walks_secondary) X(tables_born_uncached) \
+	X(window_walked_primary) X(window_interrupt_waited) X(walks_secondary) \
 	X(walks) X(walks_dropped) X(walks_outlive_cr3) X(evicted) X(used) X(used_inside_operation) X(used_stale_in_time) X(probed)
 enum {
 #define X(name) COUNT_##name,
@@ -239,7 +241,7 @@ void truth_inserted(struct table *table, int slot, u32 cpu, u64 version, bool in
 bool tlb_busy(const struct core *core);
 bool tlb_step(struct core *core);
 void switch_start(struct core *core, int next);
-void flush_start(struct core *core, int mm, int first, int last, bool full, bool freed_tables);
+void flush_start(struct core *core, int mm, int first, int last, int stride, bool full, bool freed_tables);
 void flush_start_batch(struct core *core);
 void flush_start_narrow(struct core *core, int mm, int first, int last, bool full, u32 mask);
 void owe(int mm, u32 cpu);

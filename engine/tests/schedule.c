@@ -53,12 +53,15 @@ static void choose_swarm(void)
 		swarm[OP_FAULT] += 200;
 		swarm[OP_FORK] = swarm[OP_UNMAP_TABLE] = 0;
 	}
-	w.apart = w.focus == NOBODY && random_below(4);
+	w.apart = w.focus == NOBODY && random_below(8);
 	if (w.apart) {	/* thread-private memory: used by one core, then given back by some other */
-		swarm[OP_ZAP] += 60;
-		swarm[OP_RUN] += random_below(60);
-		swarm[OP_LAZY] += random_below(60);
-		swarm[OP_YOUNG] /= 4;
+		swarm[OP_FAULT] += 200;
+		swarm[OP_ZAP] += random_below(200);
+		swarm[OP_MKCLEAN] += random_below(100);
+		swarm[OP_RUN] += random_below(300);
+		swarm[OP_LAZY] += random_below(300);
+		swarm[OP_ROUND] /= 4;
+		swarm[OP_YOUNG] /= 8;
 	}
 	switching = !random_below(6);
 	swarm[OP_MODE] = switching ? 30 : 100;
@@ -75,6 +78,12 @@ static enum op_kind choose(void)
 	for (kind = 0; at >= swarm[kind]; kind++)
 		at -= swarm[kind];
 	return kind == OP_MODE && w.mode_on && !switching ? OP_YOUNG : (enum op_kind)kind;
+}
+
+/* Between two looks of a narrowed flush, or of who comes back: a core that is held up here hurts most. */
+static bool fragile(const struct core *core)
+{
+	return (core->flush.on && core->flush.info.narrow && core->flush.step > 10) || (core->sw.on && core->sw.next && core->sw.step != 3);
 }
 
 static void step(void)
@@ -95,6 +104,8 @@ static void step(void)
 	/* A vCPU that lost its turn, an interrupt: its TLB lives on meanwhile. */
 	if (stall_every && core->stalled_until <= w.now && !random_below(stall_every))
 		core->stalled_until = w.now + random_below(stall_steps);
+	if (stall_every && core->stalled_until <= w.now && fragile(core) && !random_below(16))
+		core->stalled_until = w.now + random_below(128);
 	if (!random_below(4096))
 		w.mm[random_below(MMS)].hot ^= (u8)(1u << random_below(PAGES));
 }

@@ -25,7 +25,7 @@ void owe(int mm, u32 cpu)
 	truth_owed(mm, cpu);
 }
 
-/* test_and_clear_bit(). Whether anything is tracked makes no difference: debts outlive the mode. */
+/* test_and_clear_bit(). Whether anything is left off by now makes no difference: debts outlive the mode. */
 static bool take_owed(const struct core *core, int index)
 {
 	struct mm *mm = &w.mm[index];
@@ -35,8 +35,8 @@ static bool take_owed(const struct core *core, int index)
 	mm->owed &= ~(1u << cpu);
 	if (owed)
 		truth_paid(index, cpu);
-	if (owed && !core->see_track)
-		COUNT(paid_untracked);
+	if (owed && !core->see_elide)
+		COUNT(paid_when_off);
 	return owed;
 }
 
@@ -219,7 +219,7 @@ static void func_step(struct core *core)
 			break;
 		}
 		COUNT(flush_partial);
-		for (int page = info->first; page <= info->last; page++)
+		for (int page = info->first; page <= info->last; page += info->stride)
 			cpu_invlpg(core, page);
 		break;
 	case 3:
@@ -230,10 +230,11 @@ static void func_step(struct core *core)
 	}
 }
 
-void flush_start(struct core *core, int mm, int first, int last, bool full, bool freed_tables)
+/* @stride SLOTS: one address of each table, which is enough for the upper levels. */
+void flush_start(struct core *core, int mm, int first, int last, int stride, bool full, bool freed_tables)
 {
 	core->flush = (struct flush_range){ .on = true, .freed_tables = freed_tables,
-		.info = { .pending = true, .full = full, .mm = mm, .first = first, .last = last } };
+		.info = { .pending = true, .full = full, .mm = mm, .first = first, .last = last, .stride = stride } };
 }
 
 void flush_start_batch(struct core *core)
