@@ -10,6 +10,8 @@
  *      the SPTE stored: spte_cleared() with abis_stamp_version().
  *   3. Then abis_decide(), with a version read after that.
  *   4. SPTE_UNCACHED only after the flush, or its elision, within this hold.
+ *   5. spte_private() only as in insert.c, and only while eliding is on.
+ *   6. A gather that is not alone asks abis_decide() also about what it passes by.
  */
 #include "model.h"
 
