@@ -227,6 +227,12 @@ static void end(struct op *op)
 	op->kind = OP_NONE;
 }
 
+/* Is there an SPTE to ask, and may the answer be believed? */
+static bool may_ask(const struct op *op)
+{
+	return op->track && op->elide;
+}
+
 /*
  * The flush of a gather, after unlock. Where the mode, or the process, did not let
  * it ask about what others had taken, it is Linux's: everybody, if others are under
@@ -239,7 +245,7 @@ static void gather_flush(struct core *core, int region, bool freed_tables)
 	bool nested = w.mm[op->mm].gathers > 1;
 	int first = region * SLOTS, last = first + SLOTS - 1, stride = 1;
 
-	if (nested && !(op->track && op->elide)) {
+	if (nested && !may_ask(op)) {
 		COUNT(gathers_nested);
 		abis_range_add(&op->range, all);
 		op->recent_only = false;
@@ -258,8 +264,8 @@ static void gather_flush(struct core *core, int region, bool freed_tables)
 }
 
 /*
- * A slot that a gather passes by: empty, or as it shall be. Another gather may have
- * made it so, and its flush may be still to come. Whoever holds what was there is
+ * A slot that a gather passes by: empty, or as it shall be. Another gather, or a batch,
+ * may have made it so, and its flush may be still to come. Whoever holds what was there is
  * named by the SPTE, and is flushed here, too, before the gather returns.
  */
 static void pass_by(struct op *op, struct table *table)
@@ -268,13 +274,13 @@ static void pass_by(struct op *op, struct table *table)
 
 	op->when[op->slot] = pte->present ? table->protected_at[op->slot] : w.now;
 	op->done[op->slot] = true;
-	op->step = op->nested && op->track && op->elide ? 10 : 12;
+	op->step = (op->nested || op->pending_batch) && may_ask(op) ? 10 : 12;
 }
 
 /* The address space of the fault is the loaded one, unless it is another's: get_user_pages_remote(). */
 static bool may_insert(const struct core *core)
 {
-	return core->op.track && core->op.elide && core->loaded == core->op.mm && !core->is_lazy && random_below(4);
+	return may_ask(&core->op) && core->loaded == core->op.mm && !core->is_lazy && random_below(4);
 }
 
 static u32 empty_slots(const struct table *table)
@@ -392,11 +398,15 @@ static void gather(struct core *core)
 		if (!lock(core, op->table))
 			op->step = 1;
 		break;
-	case 2:
-		batched_pending(core);
+	case 2:		/* a batch that is pending is asked about, too, instead of a flush by everybody */
+		if (!may_ask(op))
+			batched_pending(core);
+		else
+			op->pending_batch = mm->batched != mm->batched_flushed;
 		break;
 	case 3:
-		batched_flushed(op);
+		if (!may_ask(op))
+			batched_flushed(op);
 		break;
 	case 4:		/* mm_tlb_flush_nested(): who took something here before has raised it before */
 		op->nested = mm->gathers > 1;
@@ -428,7 +438,10 @@ static void gather(struct core *core)
 		op->old = *pte;
 		break;
 	case 11:
-		COUNT(nested_asked);
+		if (op->nested)
+			COUNT(nested_asked);
+		if (op->pending_batch)
+			COUNT(batch_asked);
 		op->version = mm->version;
 		decide(op, table, op->slot, first + op->slot);
 		break;
