@@ -55,6 +55,8 @@ void cpu_load_secondary(struct core *core, bool secondary)
 
 static void finish_walk(struct core *core)
 {
+	if (core->walk.valid && core->walk.wrong)
+		fail("wrong", "core %d holds a translation of page %d that was never its own", (int)(core - w.core), core->walk_page);
 	if (core->walk.valid)
 		core->tlb[core->walk_asid][core->walk_page] = core->walk;
 	core->walk.valid = false;
@@ -121,8 +123,6 @@ void cpu_use(struct core *core, int page)
 	if (entry->filled < mm->dead_before[page])
 		fail("stale", "core %d uses page %d of mm %d as it was before an operation that has finished",
 		     (int)(core - w.core), page, core->cr3_mm);
-	if (entry->wrong)
-		fail("wrong", "core %d uses page %d of mm %d by a translation that was never its own", (int)(core - w.core), page, core->cr3_mm);
 	COUNT(used);
 	if (core->op.kind || tlb_busy(core))
 		COUNT(used_inside_operation);

@@ -59,7 +59,7 @@ static void choose_slots(struct core *core)
 	for (int slot = 0; slot < SLOTS; slot++)
 		if (is_wanted(insert, slot) && !is_free(core, slot))
 			insert->slots &= ~(1u << slot);
-	insert->on = insert->slots;
+	insert->on = insert->slots != 0;
 }
 
 static void wire(struct core *core)

@@ -336,6 +336,18 @@ static void fault(struct core *core)
 	}
 }
 
+/* False: only a batch can have left something there, and nobody knows where. */
+static bool ask_passed(struct op *op, struct table *table)
+{
+	struct abis_range before = op->range;
+
+	decide(op, table, op->slot, op->region * SLOTS + op->slot);
+	if (!op->pending_batch || op->nested || op->range.targets != ABIS_ALL || before.targets == ABIS_ALL)
+		return true;
+	op->range = before;
+	return false;
+}
+
 static bool gather_start(struct op *op)
 {
 	struct mm *mm = &w.mm[op->mm];
@@ -434,6 +446,10 @@ static void gather(struct core *core)
 		}
 		op->step = 12;
 		break;
+	case 9:
+		batched_flushed(op);
+		op->step = 12;
+		break;
 	case 10:
 		op->old = *pte;
 		break;
@@ -443,7 +459,13 @@ static void gather(struct core *core)
 		if (op->pending_batch)
 			COUNT(batch_asked);
 		op->version = mm->version;
-		decide(op, table, op->slot, first + op->slot);
+		if (ask_passed(op, table))
+			break;
+		/* Anyone may hold what the batch took: then as in Linux, once for all that is pending. */
+		COUNT(batch_asked_in_vain);
+		batched_pending(core);
+		op->pending_batch = false;
+		op->step = 9;
 		break;
 	case 12:
 		op->step = 5;

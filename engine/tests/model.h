@@ -183,7 +183,7 @@ extern struct world w;
 	X(lazy_return_flushed) X(lazy_return_fresh) X(lazy_not_interrupted) X(lazy_interrupted) X(asid_kept) X(asid_flushed) X(asid_new) \
 	X(flush_partial) X(flush_widened) X(flush_not_needed) X(elided_while_switching) X(elided_while_lazy) \
 	X(restored) X(restored_elided) X(batches) X(batched_pending_flushed) X(remapped) X(tables_moved) \
-	X(gathers_nested) X(nested_asked) X(batch_asked) X(nested_spared) X(nested_narrowed) X(tables_freed) X(tables_freed_alone) X(stamps_failed) \
+	X(gathers_nested) X(nested_asked) X(batch_asked) X(batch_asked_in_vain) X(nested_spared) X(nested_narrowed) X(tables_freed) X(tables_freed_alone) X(stamps_failed) \
 	X(forks) X(born_old) X(young_cleared) X(young_kept) X(uncached_recorded) X(mode_changes) X(epoch_wiped) X(refused) \
 	X(narrowed) X(narrowed_set) X(narrowed_late) X(narrowed_interrupted) X(narrowed_local) X(narrowed_owed) X(narrowed_owed_and_interrupted) \
 	X(narrowed_by_batch) X(owed_by_handler) X(paid_by_switch) X(paid_by_new_asid) X(paid_by_lazy_return) X(paid_by_interrupt) \
