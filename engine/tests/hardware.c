@@ -5,10 +5,12 @@
  */
 #include "model.h"
 
+/* A walk in flight belongs to the PCID that it began under, whatever CR3 holds by now. */
 static void drop_walk(struct core *core)
 {
-	if (core->walk.valid)
-		COUNT(walks_dropped);
+	if (!core->walk.valid || core->walk_asid != core->cr3_asid)
+		return;
+	COUNT(walks_dropped);
 	core->walk.valid = false;
 }
 
@@ -26,27 +28,37 @@ void cpu_flush(struct core *core)
 		core->tlb[core->cr3_asid][page].valid = false;
 }
 
-/* Drops all paging-structure caches of the PCID, whatever the address. */
+/* Drops all paging-structure caches of the PCID, whatever the address. NOBODY: an address that nobody uses. */
 void cpu_invlpg(struct core *core, int page)
 {
 	drop_walk(core);
 	drop_upper(core, core->cr3_asid);
-	core->tlb[core->cr3_asid][page].valid = false;
+	if (page != NOBODY)
+		core->tlb[core->cr3_asid][page].valid = false;
 }
 
 void cpu_load_cr3(struct core *core, int mm, int asid, bool flush)
 {
-	drop_walk(core);
+	if (core->walk.valid && !flush)
+		COUNT(walks_outlive_cr3);
 	core->cr3_mm = mm;
 	core->cr3_asid = asid;
 	if (flush)
 		cpu_flush(core);
 }
 
+/* The other hierarchy, under the same PCID: nothing is flushed. */
+void cpu_load_secondary(struct core *core, bool secondary)
+{
+	core->cr3_secondary = secondary;
+}
+
 static void finish_walk(struct core *core)
 {
+	if (core->walk.valid && core->walk.wrong)
+		fail("wrong", "core %d holds a translation of page %d that was never its own", (int)(core - w.core), core->walk_page);
 	if (core->walk.valid)
-		core->tlb[core->cr3_asid][core->walk_page] = core->walk;
+		core->tlb[core->walk_asid][core->walk_page] = core->walk;
 	core->walk.valid = false;
 }
 
@@ -56,9 +68,10 @@ static void start_walk(struct core *core, int page)
 	int asid = core->cr3_asid, region = page / SLOTS;
 	struct upper *upper = &core->upper[asid][region];
 	struct mm *mm = &w.mm[core->cr3_mm];
+	bool other = core->secondary.region != region || core->secondary.mm != core->cr3_mm;
 	struct pte *pte;
 
-	if (upper->valid && upper->filled < mm->tables_dead_before[region]) {
+	if (upper->valid && !upper->secondary && upper->filled < mm->tables_dead_before[region]) {
 		/*
 		 * switch_mm_irqs_off() leaves mm_cpumask before it leaves CR3: for some
 		 * instructions Linux itself lets such a walk happen. Its result goes with the next flush.
@@ -68,18 +81,24 @@ static void start_walk(struct core *core, int page)
 		fail("tables", "core %d walks a table that was freed or moved away", (int)(core - w.core));
 	}
 	if (!upper->valid) {
-		if (mm->table[region] == NOBODY)
+		if (core->cr3_secondary ? other : mm->table[region] == NOBODY)
 			return;
-		*upper = (struct upper){ .valid = true, .table = mm->table[region], .filled = w.now };
+		*upper = (struct upper){ .valid = true, .secondary = core->cr3_secondary, .table = mm->table[region], .filled = w.now };
 	}
-	pte = &w.table[upper->table].pte[page % SLOTS];
+	pte = upper->secondary ? &core->secondary.pte[page % SLOTS] : &w.table[upper->table].pte[page % SLOTS];
 	if (!pte->present)
 		return;
 	COUNT(walks);
+	if (upper->secondary)
+		COUNT(walks_secondary);
+	else if (core->cr3_secondary)
+		COUNT(window_walked_primary);
 	pte->accessed = true;
 	core->walk_page = page;
+	core->walk_asid = asid;
 	core->walk = (struct entry){ .valid = true, .write = pte->write, .page = pte->page,
-				     .filled = w.now, .ctx_id = mm->ctx_id };
+				     .filled = w.now, .ctx_id = mm->ctx_id,
+				     .secondary = upper->secondary, .wrong = upper->secondary && other };
 	if (random_below(4))
 		finish_walk(core);
 }
@@ -92,8 +111,8 @@ void cpu_use(struct core *core, int page)
 
 	if (core->loaded <= 0 || core->loaded != core->current_mm || core->is_lazy)
 		return;
-	if (core->loaded != core->cr3_mm)
-		fail("model", "loaded_mm and CR3 differ");
+	if (core->loaded != core->cr3_mm || core->cr3_secondary)
+		fail("window", "core %d uses user memory while loaded_mm and CR3 differ", (int)(core - w.core));
 	if (!entry->valid) {
 		start_walk(core, page);
 		finish_walk(core);
@@ -112,31 +131,50 @@ void cpu_use(struct core *core, int page)
 		COUNT(used_stale_in_time);
 }
 
+/* The kernel reads a user page of the loaded context, by whatever tables CR3 or a cache leads to. */
+const struct entry *cpu_read(struct core *core, int page)
+{
+	const struct entry *entry = &core->tlb[core->cr3_asid][page];
+
+	if (!entry->valid) {
+		start_walk(core, page);
+		finish_walk(core);
+	}
+	return entry;
+}
+
 void cpu_step(struct core *core)
 {
 	int page = some_page();
 	bool hot = page == w.focus || w.mm[core->cr3_mm].hot >> page & 1;
+	bool own = is_own(core, page) || !random_below(64);
 
 	if (!core->cr3_mm)
 		return;
+	if (core->insert.irqs_off && random_below(2))	/* speculation is where it hurts */
+		return start_walk(core, (int)random_below(PAGES));
 	switch (random_below(8)) {
 	case 0:
+		if (w.apart && random_below(8))
+			break;
 		if (core->tlb[core->cr3_asid][page].valid)
 			COUNT(evicted);
 		core->tlb[core->cr3_asid][page].valid = false;
 		break;
 	case 1:
+		if (random_below(4))
+			break;
 		core->upper[core->cr3_asid][page / SLOTS].valid = false;
 		break;
 	case 2:
 		finish_walk(core);
 		break;
 	case 3:
-		if ((hot || !random_below(256)) && !core->walk.valid)
+		if (own && (hot || !random_below(256)) && !core->walk.valid)
 			start_walk(core, page);
 		break;
 	default:
-		if (hot || core->tlb[core->cr3_asid][page].valid || !random_below(256))
+		if ((own && hot) || core->tlb[core->cr3_asid][page].valid || !random_below(256))
 			cpu_use(core, page);
 	}
 }

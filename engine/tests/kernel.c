@@ -10,6 +10,8 @@
  *      the SPTE stored: spte_cleared() with abis_stamp_version().
  *   3. Then abis_decide(), with a version read after that.
  *   4. SPTE_UNCACHED only after the flush, or its elision, within this hold.
+ *   5. spte_private() only as in insert.c, and only while eliding is on.
+ *   6. A gather that is not alone asks abis_decide() also about what it passes by.
  */
 #include "model.h"
 
@@ -17,12 +19,13 @@ static u32 slot_of(int page) { return (u32)page % SLOTS; }
 static int region_of(int page) { return page / SLOTS; }
 
 /* SPTEs of an earlier time with tracking say nothing: in between nobody stamped. */
-static spte_t *spte_of(struct table *table, int slot)
+spte_t *spte_of(struct table *table, int slot)
 {
 	if (table->epoch != w.epoch) {
 		for (int i = 0; i < SLOTS; i++) {
 			table->spte[i] = SPTE_NEVER;
 			table->proof_at[i] = 0;
+			table->private[i] = 0;
 		}
 		table->epoch = w.epoch;
 		COUNT(epoch_wiped);
@@ -30,13 +33,14 @@ static spte_t *spte_of(struct table *table, int slot)
 	return &table->spte[slot];
 }
 
+/* Nothing was ever filled from a new table. If nobody tracks, its epoch will pass. */
 static void table_init(int index, int mm)
 {
 	struct table *table = &w.table[index];
 
 	*table = (struct table){ .mm = mm, .lock = NOBODY, .epoch = w.epoch };
 	for (int slot = 0; slot < SLOTS; slot++)
-		table->spte[slot] = SPTE_NEVER;
+		table->spte[slot] = SPTE_UNCACHED;
 }
 
 static int table_alloc(int mm)
@@ -96,6 +100,11 @@ static void stamp(struct op *op, struct table *table, int slot)
 
 	if (!op->track)
 		return;
+	if (!random_below(256)) {	/* no memory for SPTEs: what was promised of the table must go */
+		COUNT(stamps_failed);
+		table->epoch = 0;
+		return;
+	}
 	spte = spte_of(table, slot);
 	truth_cleared(table, slot, op->old.accessed, op->stamp, op->in_flight);
 	*spte = spte_cleared(*spte, op->old.accessed, abis_stamp_version(op->stamp, op->in_flight));
@@ -130,18 +139,18 @@ static void decide(struct op *op, struct table *table, int slot, int page)
 	if (op->track && op->elide) {
 		verdict = abis_decide(*spte_of(table, slot), op->old.accessed, op->version);
 		truth_decided(table, slot, op, verdict);
-		truth_asked(op->mm, page, op->when[op->slot], verdict.targets == ABIS_NONE);
+		truth_asked(op->mm, page, op->when[op->slot], verdict);
 		switch (verdict.reason) {
 		case ABIS_IDLE: COUNT(elided_idle); break;
 		case ABIS_UNCACHED: COUNT(elided_uncached); break;
+		case ABIS_PRIVATE: COUNT(private); break;
 		case ABIS_RECENT: COUNT(recent); break;
 		case ABIS_ACCESSED: COUNT(accessed); break;
 		default: COUNT(never);
 		}
 	}
-	if (verdict.targets != ABIS_NONE) {
-		op->recent_only = (op->recent_only || op->range.targets == ABIS_NONE) && verdict.reason == ABIS_RECENT;
-	}
+	if (verdict.targets == ABIS_ALL)
+		op->recent_only = (op->recent_only || op->range.targets != ABIS_ALL) && verdict.reason == ABIS_RECENT;
 	abis_range_add(&op->range, verdict);
 }
 
@@ -158,6 +167,26 @@ static bool widen(struct op *op)
 	if (round)
 		COUNT(rounds_forced);
 	return round;
+}
+
+/* The flush that a range's verdicts ask for. What they said holds, whatever the mode is by now. */
+static void flush_range(struct core *core, int first, int last, bool full)
+{
+	struct op *op = &core->op;
+	u32 mask = op->range.targets == ABIS_CPU ? 1u << op->range.cpu : (u32)op->range.set[0];
+
+	if (op->range.targets == ABIS_NONE)
+		return;
+	if (op->range.targets == ABIS_ALL) {
+		flush_start(core, op->mm, first, last, 1, full | widen(op), false);
+		return;
+	}
+	COUNT(narrowed);
+	if (op->range.targets == ABIS_SET)
+		COUNT(narrowed_set);
+	if (!core->see_elide)
+		COUNT(narrowed_late);
+	flush_start_narrow(core, op->mm, first, last, full, mask);
 }
 
 static void finished(struct op *op, int page, int slot)
@@ -181,7 +210,7 @@ static bool batched_pending(struct core *core)
 	core->op.pending = mm->batched;
 	if (mm->batched == mm->batched_flushed)
 		return false;
-	flush_start(core, core->op.mm, 0, PAGES - 1, true, false);
+	flush_start(core, core->op.mm, 0, PAGES - 1, 1, true, false);
 	return true;
 }
 
@@ -198,21 +227,69 @@ static void end(struct op *op)
 	op->kind = OP_NONE;
 }
 
-/* The flush of a gather, after unlock. Others may have cleared what it saw as none. */
+/* Is there an SPTE to ask, and may the answer be believed? */
+static bool may_ask(const struct op *op)
+{
+	return op->track && op->elide;
+}
+
+/*
+ * The flush of a gather, after unlock. Where the mode, or the process, did not let
+ * it ask about what others had taken, it is Linux's: everybody, if others are under
+ * way. Freed tables are everybody's, page by page unless no page needs a flush.
+ */
 static void gather_flush(struct core *core, int region, bool freed_tables)
 {
 	struct op *op = &core->op;
 	struct abis_verdict all = { .targets = ABIS_ALL };
 	bool nested = w.mm[op->mm].gathers > 1;
+	int first = region * SLOTS, last = first + SLOTS - 1, stride = 1;
 
-	if (nested || freed_tables) {
-		if (nested)
-			COUNT(gathers_nested);
+	if (nested && !may_ask(op)) {
+		COUNT(gathers_nested);
 		abis_range_add(&op->range, all);
 		op->recent_only = false;
+	} else if (nested && op->range.targets == ABIS_NONE) {
+		COUNT(nested_spared);
+	} else if (nested && op->range.targets != ABIS_ALL) {
+		COUNT(nested_narrowed);
 	}
-	if (op->range.targets != ABIS_NONE)
-		flush_start(core, op->mm, region * SLOTS, region * SLOTS + SLOTS - 1, op->full | widen(op), freed_tables);
+	if (!freed_tables)
+		return flush_range(core, first, last, op->full);
+	if (op->range.targets == ABIS_NONE) {
+		COUNT(tables_freed_alone);
+		stride = SLOTS;
+	}
+	flush_start(core, op->mm, first, last, stride, op->full, true);
+}
+
+/*
+ * A slot that a gather passes by: empty, or as it shall be. Another gather, or a batch,
+ * may have made it so, and its flush may be still to come. Whoever holds what was there is
+ * named by the SPTE, and is flushed here, too, before the gather returns.
+ */
+static void pass_by(struct op *op, struct table *table)
+{
+	struct pte *pte = &table->pte[op->slot];
+
+	op->when[op->slot] = pte->present ? table->protected_at[op->slot] : w.now;
+	op->done[op->slot] = true;
+	op->step = (op->nested || op->pending_batch) && may_ask(op) ? 10 : 12;
+}
+
+/* The address space of the fault is the loaded one, unless it is another's: get_user_pages_remote(). */
+static bool may_insert(const struct core *core)
+{
+	return may_ask(&core->op) && core->loaded == core->op.mm && !core->is_lazy && random_below(4);
+}
+
+static u32 empty_slots(const struct table *table)
+{
+	u32 slots = 0;
+
+	for (int slot = 0; slot < SLOTS; slot++)
+		slots |= (u32)!table->pte[slot].present << slot;
+	return slots;
 }
 
 /* do_anonymous_page(), set_pte_range(), wp_page_reuse(), remove_migration_pte() */
@@ -220,11 +297,11 @@ static void fault(struct core *core)
 {
 	struct op *op = &core->op;
 	struct mm *mm = &w.mm[op->mm];
-	struct pte *pte;
+	struct pte *pte = &w.table[op->table].pte[slot_of(op->page)];
 
 	switch (op->step++) {
 	case 0:
-		if (mm->writer)
+		if (mm->writer || mm->unmapped >> op->region & 1)
 			return end(op);
 		mm->readers++;
 		if (mm->table[op->region] == NOBODY)
@@ -236,103 +313,174 @@ static void fault(struct core *core)
 			op->step = 1;
 		break;
 	case 2:
-		pte = &w.table[op->table].pte[slot_of(op->page)];
 		if (!pte->present) {
-			*pte = (struct pte){ .present = true, .write = random_below(2), .accessed = random_below(2), .page = ++w.pages };
-			if (!pte->accessed)
-				COUNT(born_old);
-		} else if (!pte->write) {
-			pte->write = pte->accessed = true;
+			if (may_insert(core))	/* with its neighbours, perhaps: do_fault_around() */
+				insert_start(core, op->table, op->region, random_below(2) ? empty_slots(&w.table[op->table]) : 1u << slot_of(op->page));
+			break;
 		}
+		if (!pte->write)
+			pte->write = pte->accessed = true;
+		op->step = 4;
 		break;
 	case 3:
+		if (pte->present)
+			break;
+		*pte = (struct pte){ .present = true, .write = random_below(2), .accessed = random_below(2), .page = ++w.pages };
+		if (!pte->accessed)
+			COUNT(born_old);
+		break;
+	case 4:
 		unlock(op->table);
 		mm->readers--;
 		end(op);
 	}
 }
 
-/* zap_pte_range() of madvise or munmap; for OP_UNMAP_TABLE with free_pgtables(), for OP_PROTECT change_pte_range(). */
+/* False: only a batch can have left something there, and nobody knows where. */
+static bool ask_passed(struct op *op, struct table *table)
+{
+	struct abis_range before = op->range;
+
+	decide(op, table, op->slot, op->region * SLOTS + op->slot);
+	if (!op->pending_batch || op->nested || op->range.targets != ABIS_ALL || before.targets == ABIS_ALL)
+		return true;
+	op->range = before;
+	return false;
+}
+
+static bool gather_start(struct op *op)
+{
+	struct mm *mm = &w.mm[op->mm];
+	bool exclusive = op->kind == OP_UNMAP_TABLE || (op->kind == OP_PROTECT && !op->shared);
+
+	if (mm->writer || (exclusive && mm->readers) || mm->table[op->region] == NOBODY || mm->unmapped >> op->region & 1)
+		return false;
+	if (op->kind == OP_ZAP)
+		op->shared = true;
+	else if (op->kind == OP_UNMAP_TABLE && op->shared)	/* downgraded: nobody finds the region any more */
+		mm->unmapped |= 1u << op->region;
+	if (op->shared)
+		mm->readers++;
+	else
+		mm->writer = true;
+	mm->gathers++;
+	op->table = mm->table[op->region];
+	return true;
+}
+
+static void gather_end(struct op *op)
+{
+	struct mm *mm = &w.mm[op->mm];
+
+	mm->gathers--;
+	if (op->kind == OP_UNMAP_TABLE) {
+		region_finished(op, op->region);
+		w.table[op->table].mm = NOBODY;
+		mm->unmapped &= ~(1u << op->region);
+		COUNT(tables_freed);
+	} else {
+		for (int slot = 0; slot < SLOTS; slot++)
+			finished(op, op->region * SLOTS + slot, slot);
+	}
+	if (op->shared)
+		mm->readers--;
+	else
+		mm->writer = false;
+	end(op);
+}
+
+/*
+ * zap_pte_range() of madvise or munmap; for OP_UNMAP_TABLE with free_pgtables(), for OP_PROTECT
+ * change_pte_range() of mprotect(), or of userfaultfd, which holds mmap_lock for reading.
+ */
 static void gather(struct core *core)
 {
 	struct op *op = &core->op;
 	struct mm *mm = &w.mm[op->mm];
-	bool writer = op->kind != OP_ZAP;
 	struct table *table = &w.table[op->table];
 	struct pte *pte = &table->pte[op->slot];
 	int first = op->region * SLOTS;
 
 	switch (op->step++) {
 	case 0:
-		if (mm->writer || (writer && mm->readers) || mm->table[op->region] == NOBODY)
-			return end(op);
-		if (writer)
-			mm->writer = true;
-		else
-			mm->readers++;
-		mm->gathers++;
-		op->table = mm->table[op->region];
+		if (!gather_start(op))
+			end(op);
 		break;
 	case 1:
 		if (!lock(core, op->table))
 			op->step = 1;
 		break;
-	case 2:
-		batched_pending(core);
+	case 2:		/* a batch that is pending is asked about, too, instead of a flush by everybody */
+		if (!may_ask(op))
+			batched_pending(core);
+		else
+			op->pending_batch = mm->batched != mm->batched_flushed;
 		break;
 	case 3:
-		batched_flushed(op);
+		if (!may_ask(op))
+			batched_flushed(op);
+		break;
+	case 4:		/* mm_tlb_flush_nested(): who took something here before has raised it before */
+		op->nested = mm->gathers > 1;
 		op->slot = 0;
 		break;
-	case 4:
-		if (op->kind == OP_PROTECT && (!pte->present || !pte->write)) {
-			op->step = 8;
+	case 5:
+		if (!pte->present || (op->kind == OP_PROTECT && !pte->write)) {
+			pass_by(op, table);
 			break;
 		}
 		take_from(core, pte, (struct pte){ 0 });
-		if (!op->old.present)
-			op->step = 8;
-		break;
-	case 5:
-		if (taken(op, table, op->slot))
-			op->step = 5;
 		break;
 	case 6:
-		decide(op, table, op->slot, first + op->slot);
+		if (taken(op, table, op->slot))
+			op->step = 6;
 		break;
 	case 7:
+		decide(op, table, op->slot, first + op->slot);
+		break;
+	case 8:
 		if (op->kind == OP_PROTECT) {
+			table->protected_at[op->slot] = op->when[op->slot];
 			*pte = op->old;
 			pte->write = false;
 		}
+		op->step = 12;
 		break;
-	case 8:
-		if (++op->slot < SLOTS) {
-			op->step = 4;
+	case 9:
+		batched_flushed(op);
+		op->step = 12;
+		break;
+	case 10:
+		op->old = *pte;
+		break;
+	case 11:
+		if (op->nested)
+			COUNT(nested_asked);
+		if (op->pending_batch)
+			COUNT(batch_asked);
+		op->version = mm->version;
+		if (ask_passed(op, table))
 			break;
-		}
+		/* Anyone may hold what the batch took: then as in Linux, once for all that is pending. */
+		COUNT(batch_asked_in_vain);
+		batched_pending(core);
+		op->pending_batch = false;
+		op->step = 9;
+		break;
+	case 12:
+		op->step = 5;
+		if (++op->slot < SLOTS)
+			break;
+		op->step = 13;
 		if (op->kind == OP_UNMAP_TABLE)
 			mm->table[op->region] = NOBODY;
 		unlock(op->table);
 		break;
-	case 9:
+	case 13:
 		gather_flush(core, op->region, op->kind == OP_UNMAP_TABLE);
 		break;
-	case 10:
-		mm->gathers--;
-		if (op->kind == OP_UNMAP_TABLE) {
-			region_finished(op, op->region);
-			table->mm = NOBODY;
-			COUNT(tables_freed);
-		} else {
-			for (int slot = 0; slot < SLOTS; slot++)
-				finished(op, first + slot, slot);
-		}
-		if (writer)
-			mm->writer = false;
-		else
-			mm->readers--;
-		end(op);
+	case 14:
+		gather_end(op);
 	}
 }
 
@@ -365,13 +513,13 @@ static void clear_flush(struct core *core)
 		break;
 	case 3:
 		decide(op, table, slot, op->page);
-		if (op->range.targets != ABIS_NONE)
-			flush_start(core, op->mm, op->page, op->page, op->full | widen(op), false);
+		flush_range(core, op->page, op->page, op->full);
 		break;
 	case 4:
 		finished(op, op->page, 0);
 		if (op->track) {
 			*spte_of(table, slot) = SPTE_UNCACHED;
+			table->private[slot] = 0;
 			COUNT(uncached_recorded);
 		}
 		break;
@@ -381,11 +529,17 @@ static void clear_flush(struct core *core)
 			pte->write = pte->accessed = false;
 		} else if (op->restored) {
 			*pte = op->old;
-		} else if (op->kind == OP_COW) {
-			*pte = (struct pte){ .present = true, .write = true, .accessed = true, .page = ++w.pages };
+		} else if (may_insert(core)) {
+			insert_start(core, op->table, op->region, 1u << slot);
 		}
 		break;
 	case 6:
+		if (pte->present) {
+			if (table->private[slot])
+				COUNT(inserted_by_cow);
+			break;
+		}
+		*pte = (struct pte){ .present = true, .write = true, .accessed = true, .page = ++w.pages };
 		break;
 	case 7:
 		unlock(op->table);
@@ -430,6 +584,8 @@ static void reclaim(struct core *core)
 		op->need = op->range.targets != ABIS_NONE;
 		if (!op->need)
 			op->step = 9;
+		else if (op->range.targets == ABIS_CPU)
+			op->step = 17;
 		break;
 	case 4:		/* arch_tlbbatch_add_pending(), first __abis_batch_add() */
 		batch->required = true;
@@ -488,10 +644,20 @@ static void reclaim(struct core *core)
 		}
 		break;
 	case 14:
+		if (batch->narrow)
+			flush_start_narrow(core, NOBODY, 0, -1, false, batch->narrow);
+		break;
+	case 15:
 		for (int i = 0; i < batch->count; i++)
 			truth_finished(batch->unmapped[i].mm, batch->unmapped[i].ctx_id, batch->unmapped[i].page, batch->unmapped[i].when);
 		*batch = (struct batch){ .mm = NOBODY };
 		end(op);
+		break;
+	case 17:	/* one CPU alone: it owes from now on, and is asked to pay with the rest of the batch */
+		COUNT(narrowed_by_batch);
+		owe(op->mm, op->range.cpu);
+		batch->narrow |= 1u << op->range.cpu;
+		op->step = 8;
 	}
 }
 
@@ -576,8 +742,7 @@ static void remap(struct core *core)
 	case 7:
 		decide(op, &w.table[from], slot, op->page);
 		w.table[to].pte[new_slot] = op->old;
-		if (op->range.targets != ABIS_NONE)
-			flush_start(core, op->mm, op->page, op->page, op->full | widen(op), false);
+		flush_range(core, op->page, op->page, op->full);
 		break;
 	case 8:
 		finished(op, op->page, 0);
@@ -612,7 +777,7 @@ static void move_table(struct core *core)
 	case 2:
 		mm->table[op->region] = NOBODY;
 		mm->table[to] = op->table;
-		flush_start(core, op->mm, first, first + SLOTS - 1, op->full, true);
+		flush_start(core, op->mm, first, first + SLOTS - 1, 1, op->full, true);
 		break;
 	case 3:
 		region_finished(op, op->region);
@@ -641,7 +806,7 @@ static void mm_init(struct mm *mm)
 		if (mm->table[region] != NOBODY)
 			w.table[mm->table[region]].mm = NOBODY;
 	}
-	*mm = (struct mm){ .ctx_id = ++w.last_ctx_id, .tlb_gen = 1, .version = 1 + random_below(600), .hot = (u8)random_below(1 << PAGES) };
+	*mm = (struct mm){ .ctx_id = ++w.last_ctx_id, .version = 1 + random_below(600), .hot = (u8)random_below(1 << PAGES) };
 	for (int region = 0; region < REGIONS; region++)
 		mm->table[region] = NOBODY;
 }
@@ -710,8 +875,7 @@ static void fork_mm(struct core *core)
 		op->step = 3;
 		break;
 	case 9:
-		if (op->range.targets != ABIS_NONE)
-			flush_start(core, op->mm, 0, PAGES - 1, true, false);
+		flush_range(core, 0, PAGES - 1, true);
 		break;
 	case 10:
 		for (int page = 0; page < PAGES; page++)
@@ -818,7 +982,7 @@ static void flush_all(struct core *core)
 	struct op *op = &core->op;
 
 	if (op->step++ == 0)
-		flush_start(core, op->mm, 0, PAGES - 1, true, false);
+		flush_start(core, op->mm, 0, PAGES - 1, 1, true, false);
 	else
 		end(op);
 }
@@ -836,6 +1000,11 @@ static int any_live(void)
 	return mm;
 }
 
+bool is_own(const struct core *core, int page)
+{
+	return !w.apart || page % CORES == core - w.core;
+}
+
 void op_start(struct core *core, enum op_kind kind)
 {
 	struct op *op = &core->op;
@@ -844,9 +1013,13 @@ void op_start(struct core *core, enum op_kind kind)
 
 	if (own && core->current_mm == NOBODY)
 		return;
+	if (kind == OP_FAULT && !random_below(8))
+		own = false;
 	*op = (struct op){ .kind = kind, .mm = own ? core->current_mm : any_live(), .page = some_page(),
 			   .other = (int)random_below(PAGES), .other_mm = any_live(), .full = !random_below(16), .child = NOBODY,
-			   .restored = !random_below(3) };
+			   .restored = !random_below(3), .shared = random_below(2) };
+	if (kind == OP_FAULT && w.apart && random_below(4))
+		op->page = (int)(core - w.core) % PAGES;
 	op->region = region_of(op->page);
 }
 
@@ -882,13 +1055,16 @@ void kernel_probe(const struct core *core, int index, int slot)
 	struct table *table = &w.table[index];
 	const struct pte *pte = &table->pte[slot];
 
+	struct abis_verdict verdict;
+
 	if (table->mm == NOBODY || table->lock != NOBODY || pte->accessed || !core->see_track || !core->see_elide || w.mm[table->mm].refused)
 		return;
-	if (abis_decide(*spte_of(table, slot), false, w.mm[table->mm].version).targets != ABIS_NONE)
+	verdict = abis_decide(*spte_of(table, slot), false, w.mm[table->mm].version);
+	if (verdict.targets == ABIS_ALL)
 		return;
 	for (int region = 0; region < REGIONS; region++)
 		if (w.mm[table->mm].table[region] == index)
-			truth_asked(table->mm, region * SLOTS + slot, w.now, true);
+			truth_asked(table->mm, region * SLOTS + slot, w.now, verdict);
 	COUNT(probed);
 }
 
@@ -913,6 +1089,7 @@ void kernel_init(void)
 		core->ctx[0].tlb_gen = w.mm[0].tlb_gen;
 		core->next_asid = 1;
 		core->batch.mm = NOBODY;
+		core->secondary.region = NOBODY;
 		core->see_track = core->see_elide = true;
 	}
 }

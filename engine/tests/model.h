@@ -5,6 +5,7 @@
  * hardware.c  TLBs, paging-structure caches, page walks: what a core may do at any moment
  * truth.c     what must never happen, judged from outside: the kernel side cannot see it
  * tlb.c       Linux 6.12's arch/x86/mm/tlb.c as small steps; rounds are credited here
+ * insert.c    direct TLB insertion
  * kernel.c    the operations on page tables as small steps, with the hooks of ABIS
  * schedule.c  who makes the next step (a seeded generator), counters, main()
  *
@@ -40,7 +41,9 @@ struct table {
 	spte_t spte[SLOTS];
 	u32 epoch;
 	u64 proof_at[SLOTS];		/* truth: version at which idleness since the last stamp is proved; 0: no stamp */
+	u64 protected_at[SLOTS];	/* truth */
 	bool quiet[SLOTS];		/* truth: no round was in flight at that stamp */
+	int private[SLOTS];		/* truth: core that inserted, plus 1, until the next stamp */
 };
 
 struct mm {
@@ -48,9 +51,11 @@ struct mm {
 	u64 ctx_id, tlb_gen, version;
 	u32 in_flight;			/* rounds begun and not yet credited */
 	u32 cpumask;
+	u32 owed;			/* bit of each CPU that must flush before it uses the address space again */
 	int table[REGIONS];
 	int readers;			/* mmap_lock */
 	bool writer;
+	u32 unmapped;			/* bit of each region that is going, under a mmap_lock held for reading */
 	u32 gathers;			/* mm->tlb_flush_pending */
 	u32 batched, batched_flushed;	/* mm->tlb_flush_batched */
 	u32 blocked;
@@ -59,41 +64,56 @@ struct mm {
 	u64 dead_before[PAGES];		/* older translations belong to a finished operation */
 	u64 tables_dead_before[REGIONS];
 	u32 blocked_in_a_row;
+	u32 debts;			/* owed and not yet paid */
 	u8 hot;				/* bit of each page that is used often */
 };
 
 struct entry {
 	bool valid, write;
+	bool secondary, wrong;		/* truth: filled by a secondary PTE; by one that was another address's */
 	u32 page;
 	u64 filled, ctx_id;
 };
 
 struct upper {				/* paging-structure cache */
-	bool valid;
+	bool valid, secondary;
 	int table;
 	u64 filled;
 };
 
+struct secondary {			/* one page table per core: the upper levels lead one region to it */
+	int mm, region;
+	struct pte pte[SLOTS];
+};
+
 struct flush_info {
-	bool pending, full;
+	bool pending, full, narrow;
 	int mm;				/* NOBODY: whatever is loaded (a batch) */
-	int first, last;
+	int first, last, stride;
 	u64 new_tlb_gen;		/* 0: TLB_GENERATION_INVALID */
 };
 
 /* The small-step machines of a core; the first that is on makes the core's next step. */
-struct switch_mm { bool on, was_lazy, flush; int step, prev, next, asid; u64 gen; };
+struct switch_mm { bool on, was_lazy, flush, owed; int step, prev, next, asid; u64 gen; };
 struct flush_func { bool on, full, local; int step, from; u64 local_gen, mm_gen; struct flush_info info; };
 struct flush_range {
 	bool on, freed_tables, batch, local, round;
 	int step, cpu, loaded;
-	u32 mask;
+	u32 mask;			/* narrowed: its targets */
 	u64 begun, seen;
 	struct flush_info info;
 };
 
+struct insert {
+	bool on, irqs_off, quiet, in_flight;
+	int step, table, region;
+	u32 slots;
+	struct pte pte[SLOTS];
+	u64 began, version;
+};
+
 struct batch {
-	u32 cpumask;
+	u32 cpumask, narrow;
 	bool required;
 	int count, mm;			/* the address space it is a round of: its first; NOBODY: none */
 	u64 begun;			/* version, read before the last bump of @mm */
@@ -108,7 +128,7 @@ enum op_kind {
 struct op {
 	enum op_kind kind;
 	int step, mm, other_mm, page, other, table, slot, child, region, cpu;
-	bool track, elide, need, recent_only, restored, full, in_flight;
+	bool track, elide, need, shared, nested, pending_batch, recent_only, restored, full, in_flight;
 	int ask;			/* taken() */
 	u32 pending;
 	struct pte old;
@@ -120,10 +140,12 @@ struct op {
 struct core {
 	/* hardware */
 	int cr3_mm, cr3_asid;
+	bool cr3_secondary;
+	struct secondary secondary;
 	struct entry tlb[ASIDS][PAGES];
 	struct upper upper[ASIDS][REGIONS];
 	struct entry walk;		/* hwA is set, the entry not yet there */
-	int walk_page;
+	int walk_page, walk_asid;
 	/* Linux: cpu_tlbstate */
 	int loaded, asid, next_asid, current_mm;
 	bool is_lazy;
@@ -132,6 +154,7 @@ struct core {
 	struct switch_mm sw;
 	struct flush_func func;
 	struct flush_range flush;
+	struct insert insert;
 	struct op op;
 	struct batch batch;
 	u64 stalled_until;
@@ -146,6 +169,7 @@ struct world {
 	u32 epoch, pages;
 	int switcher;			/* core that changes the mode */
 	bool mode_on;
+	bool apart;			/* for a while most cores keep to pages of their own */
 	int focus;			/* page that most of it is about, for a while; NOBODY: none */
 };
 
@@ -153,14 +177,20 @@ extern struct world w;
 
 /* What a run must have seen to mean anything. */
 #define COUNTERS(X) \
-	X(elided_idle) X(elided_uncached) X(recent) X(accessed) X(never) X(flushed_and_held) \
+	X(elided_idle) X(elided_uncached) X(private) X(private_held) X(recent) X(accessed) X(never) X(flushed_and_held) \
 	X(stamped_quiet) X(stamped_in_flight) X(elided_after_one) \
 	X(rounds) X(rounds_untracked) X(rounds_overlapping) X(rounds_forced) X(rounds_batched) X(credit_raced) X(version_wrapped) \
 	X(lazy_return_flushed) X(lazy_return_fresh) X(lazy_not_interrupted) X(lazy_interrupted) X(asid_kept) X(asid_flushed) X(asid_new) \
 	X(flush_partial) X(flush_widened) X(flush_not_needed) X(elided_while_switching) X(elided_while_lazy) \
-	X(restored) X(restored_elided) X(batches) X(batched_pending_flushed) X(gathers_nested) X(remapped) X(tables_moved) X(tables_freed) \
+	X(restored) X(restored_elided) X(batches) X(batched_pending_flushed) X(remapped) X(tables_moved) \
+	X(gathers_nested) X(nested_asked) X(batch_asked) X(batch_asked_in_vain) X(nested_spared) X(nested_narrowed) X(tables_freed) X(tables_freed_alone) X(stamps_failed) \
 	X(forks) X(born_old) X(young_cleared) X(young_kept) X(uncached_recorded) X(mode_changes) X(epoch_wiped) X(refused) \
-	X(walks) X(walks_dropped) X(evicted) X(used) X(used_inside_operation) X(used_stale_in_time) X(probed)
+	X(narrowed) X(narrowed_set) X(narrowed_late) X(narrowed_interrupted) X(narrowed_local) X(narrowed_owed) X(narrowed_owed_and_interrupted) \
+	X(narrowed_by_batch) X(owed_by_handler) X(paid_by_switch) X(paid_by_new_asid) X(paid_by_lazy_return) X(paid_by_interrupt) \
+	X(paid_when_off) \
+	X(inserted) X(inserted_together) X(inserted_by_cow) X(insert_over_none) X(insert_over_own) X(insert_over_flushed) X(insert_refused) \
+	X(window_walked_primary) X(window_interrupt_waited) X(walks_secondary) \
+	X(walks) X(walks_dropped) X(walks_outlive_cr3) X(evicted) X(used) X(used_inside_operation) X(used_stale_in_time) X(probed)
 enum {
 #define X(name) COUNT_##name,
 	COUNTERS(X)
@@ -189,29 +219,43 @@ static inline int some_page(void)
 void cpu_step(struct core *core);
 void cpu_use(struct core *core, int page);
 void cpu_load_cr3(struct core *core, int mm, int asid, bool flush);
+void cpu_load_secondary(struct core *core, bool secondary);
+const struct entry *cpu_read(struct core *core, int page);
 void cpu_flush(struct core *core);
 void cpu_invlpg(struct core *core, int page);
 
 /* truth.c */
 _Noreturn void fail(const char *rule, const char *format, ...);
 bool must_flush(const struct core *core, int asid, int mm);
-void truth_asked(int mm, int page, u64 when, bool elided);
+void truth_asked(int mm, int page, u64 when, struct abis_verdict verdict);
 void truth_finished(int mm, u64 ctx_id, int page, u64 when);
 void truth_cleared(struct table *table, int slot, bool accessed, u64 version, bool in_flight);
 void truth_in_flight(int mm);
 void truth_decided(const struct table *table, int slot, const struct op *op, struct abis_verdict verdict);
 void truth_blocked(struct mm *mm, bool round);
+void truth_owed(int mm, u32 cpu);
+void truth_paid(int mm, u32 cpu);
+void truth_read(const struct core *core, const struct entry *entry);
+void truth_inserted(struct table *table, int slot, u32 cpu, u64 version, bool in_flight);
 
 /* tlb.c */
 bool tlb_busy(const struct core *core);
 bool tlb_step(struct core *core);
 void switch_start(struct core *core, int next);
-void flush_start(struct core *core, int mm, int first, int last, bool full, bool freed_tables);
+void flush_start(struct core *core, int mm, int first, int last, int stride, bool full, bool freed_tables);
 void flush_start_batch(struct core *core);
+void flush_start_narrow(struct core *core, int mm, int first, int last, bool full, u32 mask);
+void owe(int mm, u32 cpu);
+
+/* insert.c */
+void insert_start(struct core *core, int table, int region, u32 slots);
+void insert_step(struct core *core);
 
 /* kernel.c */
+spte_t *spte_of(struct table *table, int slot);
 void op_start(struct core *core, enum op_kind kind);
 void op_step(struct core *core);
+bool is_own(const struct core *core, int page);
 void kernel_probe(const struct core *core, int table, int slot);
 void kernel_init(void);
 

@@ -53,8 +53,18 @@ static void choose_swarm(void)
 		swarm[OP_FAULT] += 200;
 		swarm[OP_FORK] = swarm[OP_UNMAP_TABLE] = 0;
 	}
+	w.apart = w.focus == NOBODY && random_below(8);
+	if (w.apart) {	/* thread-private memory: used by one core, then given back by some other */
+		swarm[OP_FAULT] += 200;
+		swarm[OP_ZAP] += random_below(200);
+		swarm[OP_MKCLEAN] += random_below(100);
+		swarm[OP_RUN] += random_below(300);
+		swarm[OP_LAZY] += random_below(300);
+		swarm[OP_ROUND] /= 4;
+		swarm[OP_YOUNG] /= 8;
+	}
 	switching = !random_below(6);
-	swarm[OP_MODE] = switching ? 30 : 100;
+	swarm[OP_MODE] = switching && !w.apart ? 30 : 100;
 }
 
 static enum op_kind choose(void)
@@ -68,6 +78,19 @@ static enum op_kind choose(void)
 	for (kind = 0; at >= swarm[kind]; kind++)
 		at -= swarm[kind];
 	return kind == OP_MODE && w.mode_on && !switching ? OP_YOUNG : (enum op_kind)kind;
+}
+
+/*
+ * A core that is held up hurts most between a verdict of one CPU and its flush, between
+ * two looks of that flush, and between the looks of who comes back. 0: not there.
+ */
+static u32 fragile(const struct core *core)
+{
+	if (core->op.kind && (core->op.range.targets == ABIS_CPU || core->op.range.targets == ABIS_SET) && !core->flush.on)
+		return 8;
+	if (core->flush.on && core->flush.info.narrow && core->flush.step > 10)
+		return 4;
+	return core->sw.on && core->sw.next && core->sw.step != 3 ? 16 : 0;
 }
 
 static void step(void)
@@ -88,6 +111,8 @@ static void step(void)
 	/* A vCPU that lost its turn, an interrupt: its TLB lives on meanwhile. */
 	if (stall_every && core->stalled_until <= w.now && !random_below(stall_every))
 		core->stalled_until = w.now + random_below(stall_steps);
+	if (stall_every && core->stalled_until <= w.now && fragile(core) && !random_below(fragile(core)))
+		core->stalled_until = w.now + random_below(128);
 	if (!random_below(4096))
 		w.mm[random_below(MMS)].hot ^= (u8)(1u << random_below(PAGES));
 }

@@ -4,12 +4,40 @@
  * ABIS: a round counts itself as in flight and reads the version before the
  * bump, in flush_step() and in kernel.c's batches; when all have answered it is
  * credited, and then no longer in flight.
+ *
+ * A narrowed flush asks some CPUs alone and raises no generation. Who runs the
+ * address space is interrupted. Anyone else owes: a bit of the address space
+ * for each CPU, set by an atomic operation before loaded_mm and is_lazy are read
+ * once more. The CPU looks at its bit after it has stored loaded_mm, or is_lazy,
+ * and before it uses what it kept under the PCID. So one sees the other. A bit is
+ * cleared before the flush that pays for it: what is owed from then on, stays.
  */
 #include "model.h"
 
 void switch_start(struct core *core, int next)
 {
 	core->sw = (struct switch_mm){ .on = true, .next = next };
+}
+
+void owe(int mm, u32 cpu)
+{
+	w.mm[mm].owed |= 1u << cpu;
+	truth_owed(mm, cpu);
+}
+
+/* test_and_clear_bit(). Whether anything is left off by now makes no difference: debts outlive the mode. */
+static bool take_owed(const struct core *core, int index)
+{
+	struct mm *mm = &w.mm[index];
+	u32 cpu = (u32)(core - w.core);
+	bool owed = mm->owed >> cpu & 1;
+
+	mm->owed &= ~(1u << cpu);
+	if (owed)
+		truth_paid(index, cpu);
+	if (owed && !core->see_elide)
+		COUNT(paid_when_off);
+	return owed;
 }
 
 static void choose_new_asid(struct core *core)
@@ -19,7 +47,9 @@ static void choose_new_asid(struct core *core)
 	for (sw->asid = 0; sw->asid < ASIDS; sw->asid++) {
 		if (core->ctx[sw->asid].ctx_id != w.mm[sw->next].ctx_id)
 			continue;
-		sw->flush = core->ctx[sw->asid].tlb_gen < sw->gen;
+		sw->flush = core->ctx[sw->asid].tlb_gen < sw->gen || sw->owed;
+		if (sw->owed)
+			COUNT(paid_by_switch);
 		if (sw->flush)
 			COUNT(asid_flushed);
 		else
@@ -29,6 +59,8 @@ static void choose_new_asid(struct core *core)
 	sw->asid = core->next_asid;
 	core->next_asid = (core->next_asid + 1) % ASIDS;
 	sw->flush = true;
+	if (sw->owed)
+		COUNT(paid_by_new_asid);
 	COUNT(asid_new);
 }
 
@@ -44,14 +76,19 @@ static void switch_step(struct core *core)
 		sw->was_lazy = core->is_lazy;
 		core->is_lazy = false;
 		if (sw->prev != sw->next) {
-			sw->step = 2;
+			sw->step = 3;
 		} else if (!sw->was_lazy) {
 			sw->on = false;
 		}
 		break;
 	case 1:
+		sw->owed = take_owed(core, sw->next);
+		if (sw->owed)
+			COUNT(paid_by_lazy_return);
+		break;
+	case 2:
 		sw->gen = w.mm[sw->next].tlb_gen;
-		if (core->ctx[core->asid].tlb_gen == sw->gen) {
+		if (core->ctx[core->asid].tlb_gen == sw->gen && !sw->owed) {
 			COUNT(lazy_return_fresh);
 			sw->on = false;
 			break;
@@ -59,33 +96,36 @@ static void switch_step(struct core *core)
 		COUNT(lazy_return_flushed);
 		sw->asid = core->asid;
 		sw->flush = true;
-		sw->step = 6;
-		break;
-	case 2:
-		core->loaded = SWITCHING;
+		sw->step = 8;
 		break;
 	case 3:
-		w.mm[sw->prev].cpumask &= ~(1u << cpu);
+		core->loaded = SWITCHING;
 		break;
 	case 4:
+		w.mm[sw->prev].cpumask &= ~(1u << cpu);
+		break;
+	case 5:
 		if (sw->next)
 			w.mm[sw->next].cpumask |= 1u << cpu;
 		break;
-	case 5:
+	case 6:
+		sw->owed = take_owed(core, sw->next);
+		break;
+	case 7:
 		sw->gen = w.mm[sw->next].tlb_gen;
 		choose_new_asid(core);
 		break;
-	case 6:
+	case 8:
 		if (sw->flush) {
 			core->ctx[sw->asid].ctx_id = w.mm[sw->next].ctx_id;
 			core->ctx[sw->asid].tlb_gen = sw->gen;
 		}
 		break;
-	case 7:
+	case 9:
 		cpu_load_cr3(core, sw->next, sw->asid, sw->flush);
-		sw->flush = false;
+		sw->flush = sw->owed = false;
 		break;
-	case 8:
+	case 10:
 		core->loaded = sw->next;
 		core->asid = sw->asid;
 		sw->on = false;
@@ -104,12 +144,51 @@ static void func_done(struct core *core)
 		core->ipi[core->func.from].pending = false;
 }
 
+/*
+ * The interrupt of a narrowed flush, or what it does on the CPU itself. Without a
+ * generation: none of flush_tlb_func()'s reasons to do nothing holds. NOBODY: the
+ * CPU owes already.
+ */
+static void narrow_step(struct core *core)
+{
+	struct flush_func *func = &core->func;
+	struct flush_info *info = &func->info;
+
+	switch (func->step++) {
+	case 0:
+		if (core->loaded && !core->is_lazy && (info->mm == NOBODY || info->mm == core->loaded))
+			break;
+		if (info->mm != NOBODY) {
+			owe(info->mm, (u32)(core - w.core));
+			COUNT(owed_by_handler);
+		}
+		func_done(core);
+		break;
+	case 1:
+		func->full = take_owed(core, core->loaded);
+		if (func->full)
+			COUNT(paid_by_interrupt);
+		if (!func->full && info->mm == NOBODY)
+			func_done(core);
+		break;
+	case 2:
+		if (func->full || info->full)
+			cpu_flush(core);
+		else
+			for (int page = info->first; page <= info->last; page++)
+				cpu_invlpg(core, page);
+		func_done(core);
+	}
+}
+
 /* flush_tlb_func() */
 static void func_step(struct core *core)
 {
 	struct flush_func *func = &core->func;
 	struct flush_info *info = &func->info;
 
+	if (info->narrow)
+		return narrow_step(core);
 	switch (func->step++) {
 	case 0:
 		func->local_gen = core->ctx[core->asid].tlb_gen;
@@ -140,7 +219,7 @@ static void func_step(struct core *core)
 			break;
 		}
 		COUNT(flush_partial);
-		for (int page = info->first; page <= info->last; page++)
+		for (int page = info->first; page <= info->last; page += info->stride)
 			cpu_invlpg(core, page);
 		break;
 	case 3:
@@ -151,10 +230,11 @@ static void func_step(struct core *core)
 	}
 }
 
-void flush_start(struct core *core, int mm, int first, int last, bool full, bool freed_tables)
+/* @stride SLOTS: one address of each table, which is enough for the upper levels. */
+void flush_start(struct core *core, int mm, int first, int last, int stride, bool full, bool freed_tables)
 {
 	core->flush = (struct flush_range){ .on = true, .freed_tables = freed_tables,
-		.info = { .pending = true, .full = full, .mm = mm, .first = first, .last = last } };
+		.info = { .pending = true, .full = full, .mm = mm, .first = first, .last = last, .stride = stride } };
 }
 
 void flush_start_batch(struct core *core)
@@ -162,6 +242,13 @@ void flush_start_batch(struct core *core)
 	core->flush = (struct flush_range){ .on = true, .batch = true, .step = 3, .mask = core->batch.cpumask,
 		.round = core->batch.mm != NOBODY,
 		.begun = core->batch.begun, .info = { .pending = true, .full = true, .mm = NOBODY } };
+}
+
+/* @mm NOBODY: each address space of a batch has noted what @mask owes. */
+void flush_start_narrow(struct core *core, int mm, int first, int last, bool full, u32 mask)
+{
+	core->flush = (struct flush_range){ .on = true, .step = 10, .mask = mask,
+		.info = { .pending = true, .full = full, .narrow = true, .mm = mm, .first = first, .last = last } };
 }
 
 static void send(struct core *core, struct core *target)
@@ -205,6 +292,72 @@ static void targets_step(struct core *core)
 		send(core, target);
 	flush->cpu++;
 	flush->step = 3;
+}
+
+/* Does the target run the address space? Its is_lazy is read after its loaded_mm. */
+static bool runs(const struct core *target, const struct flush_range *flush)
+{
+	int mm = flush->info.mm;
+
+	if (target->is_lazy)
+		return false;
+	return flush->loaded == SWITCHING || (mm == NOBODY ? flush->loaded != 0 : flush->loaded == mm);
+}
+
+static void narrow_done(struct flush_range *flush)
+{
+	flush->cpu++;
+	flush->step = 10;
+}
+
+/*
+ * A narrowed flush, one target in up to five steps. Who seems to run the address
+ * space is interrupted, and owes only if it has left by then. Who does not, owes
+ * first, and is looked at again.
+ */
+static void narrow_step_target(struct core *core)
+{
+	struct flush_range *flush = &core->flush;
+	struct core *target = &w.core[flush->cpu];
+
+	switch (flush->step++) {
+	case 10:
+		if (flush->cpu == CORES) {
+			flush->step = 5;
+		} else if (!(flush->mask >> flush->cpu & 1)) {
+			narrow_done(flush);
+		} else if (target == core) {
+			COUNT(narrowed_local);
+			send(core, target);
+			narrow_done(flush);
+		} else {
+			flush->loaded = target->loaded;
+		}
+		break;
+	case 11:
+		if (runs(target, flush)) {
+			COUNT(narrowed_interrupted);
+			send(core, target);
+			narrow_done(flush);
+		} else if (flush->info.mm == NOBODY) {
+			narrow_done(flush);
+		}
+		break;
+	case 12:
+		owe(flush->info.mm, (u32)flush->cpu);
+		break;
+	case 13:
+		flush->loaded = target->loaded;
+		break;
+	case 14:
+		if (runs(target, flush)) {
+			COUNT(narrowed_owed_and_interrupted);
+			send(core, target);
+		} else {
+			COUNT(narrowed_owed);
+		}
+		narrow_done(flush);
+	}
 }
 
 /*
@@ -275,12 +428,15 @@ static void flush_step(struct core *core)
 	case 9:		/* after the credit: who sees none in flight sees its version */
 		mm->in_flight--;
 		flush->on = false;
+		break;
+	default:
+		narrow_step_target(core);
 	}
 }
 
 bool tlb_busy(const struct core *core)
 {
-	return core->sw.on || core->func.on || core->flush.on;
+	return core->sw.on || core->func.on || core->flush.on || core->insert.on;
 }
 
 /* One step of what interrupts or holds up @core's operation, if anything does. */
@@ -295,12 +451,22 @@ bool tlb_step(struct core *core)
 		return true;
 	}
 	int from = (int)random_below(CORES);
+	if (core->insert.on && core->insert.irqs_off) {
+		if (core->ipi[from].pending)
+			COUNT(window_interrupt_waited);
+		insert_step(core);
+		return true;
+	}
 	if (core->ipi[from].pending) {
 		func_start(core, from, &core->ipi[from]);
 		return true;
 	}
 	if (core->flush.on) {
 		flush_step(core);
+		return true;
+	}
+	if (core->insert.on) {
+		insert_step(core);
 		return true;
 	}
 	return false;

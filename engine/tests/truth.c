@@ -2,66 +2,85 @@
 /* The judge: sees every TLB, trusts no SPTE and no version. */
 #include "model.h"
 
-/* Will @core flush @asid as a whole before it uses @mm's addresses through it again? */
+/* Will @core flush @asid as a whole, unasked, before it uses @mm's addresses through it again? */
 bool must_flush(const struct core *core, int asid, int mm)
 {
 	const struct switch_mm *sw = &core->sw;
+	/* In the window of an insertion it runs the address space, with interrupts off. */
+	int loaded = core->insert.irqs_off ? core->cr3_mm : core->loaded;
+	bool lags, owes;
 
 	if (core->ctx[asid].ctx_id != w.mm[mm].ctx_id)
 		return true;	/* given away: CR3 is loaded with a flush */
 	if (sw->on && sw->flush && sw->asid == asid)
 		return true;	/* on its way to that load; ctx may be new already */
-	if (core->ctx[asid].tlb_gen >= w.mm[mm].tlb_gen)
+	if (sw->on && sw->owed && sw->next == mm)
+		return true;	/* the bit is clear, the flush is still to come */
+	lags = core->ctx[asid].tlb_gen < w.mm[mm].tlb_gen;
+	owes = w.mm[mm].owed >> (core - w.core) & 1;
+	if (!lags && !owes)
 		return false;
 	if (core->is_lazy)
 		return true;
-	if (core->loaded == mm)	/* else an interrupt is on its way, which somebody waits for */
-		return sw->on && sw->was_lazy && sw->prev == mm;
-	/* Arriving: the generation was compared already, the ASID is kept as it is. */
-	return !(sw->on && sw->next == mm && sw->step > 5);
+	/* Coming back from lazy mode, or arriving: not if it has looked already. */
+	if (sw->on && sw->next == mm && (sw->was_lazy || loaded != mm))
+		return (owes && sw->step <= (sw->prev == mm ? 1 : 6)) || (lags && sw->step <= (sw->prev == mm ? 2 : 7));
+	if (loaded == mm)	/* else an interrupt is on its way, which somebody waits for */
+		return sw->on && sw->was_lazy;
+	return true;
 }
 
-/* The core that holds what was filled for @page before @when and may still use it, or NOBODY. */
-static int holder(int mm, int page, u64 when, bool elided)
+/* The cores that hold what was filled for @page before @when and may still use it. */
+static u32 holders(int mm, int page, u64 when, bool elided)
 {
+	u32 mask = 0;
+
 	for (int cpu = 0; cpu < CORES; cpu++) {
 		const struct core *core = &w.core[cpu];
 
 		for (int asid = 0; asid < ASIDS; asid++) {
 			const struct entry *entry = &core->tlb[asid][page];
-			bool walking = core->walk.valid && core->cr3_asid == asid && core->walk_page == page;
+			bool walking = core->walk.valid && core->walk_asid == asid && core->walk_page == page;
 
 			if (walking && !(entry->valid && entry->filled < core->walk.filled))
 				entry = &core->walk;
 			if (!entry->valid || entry->ctx_id != w.mm[mm].ctx_id || entry->filled >= when)
 				continue;
 			if (!must_flush(core, asid, mm))
-				return cpu;
-			if (elided && core->sw.on)
+				mask |= 1u << cpu;
+			else if (elided && core->sw.on)
 				COUNT(elided_while_switching);
 			else if (elided && core->is_lazy && core->loaded == mm)
 				COUNT(elided_while_lazy);
 		}
 	}
-	return NOBODY;
+	return mask;
 }
 
-/* Asked under the lock, for every verdict: where the flush is left off, nobody holds the entry. */
-void truth_asked(int mm, int page, u64 when, bool elided)
+/* Asked under the lock, for every verdict: who is let off does not hold the entry. */
+void truth_asked(int mm, int page, u64 when, struct abis_verdict verdict)
 {
-	int cpu = holder(mm, page, when, elided);
+	u32 held = holders(mm, page, when, verdict.targets != ABIS_ALL);
+	u32 flushed = verdict.targets == ABIS_ALL ? ~0u : verdict.targets == ABIS_CPU ? 1u << verdict.cpu : 0;
 
-	if (elided && cpu != NOBODY)
-		fail("elided", "core %d holds page %d of mm %d, whose flush was left off", cpu, page, mm);
-	if (!elided && cpu != NOBODY)
+	for (int cpu = 0; cpu < CORES; cpu++)
+		if (held >> cpu & 1 & ~(flushed >> cpu))
+			fail("elided", "core %d holds page %d of mm %d, whose flush was left off", cpu, page, mm);
+	if (held && verdict.targets == ABIS_ALL)
 		COUNT(flushed_and_held);
+	else if (held)
+		COUNT(private_held);
 }
 
 /* The operation that changed @page at @when has returned: what is older is never used again. */
 void truth_finished(int mm, u64 ctx_id, int page, u64 when)
 {
-	if (w.mm[mm].ctx_id == ctx_id && w.mm[mm].dead_before[page] < when)
+	if (w.mm[mm].ctx_id != ctx_id)
+		return;
+	if (w.mm[mm].dead_before[page] < when)
 		w.mm[mm].dead_before[page] = when;
+	if (holders(mm, page, when, false))
+		fail("stale", "page %d of mm %d is held as it was before an operation that has finished", page, mm);
 }
 
 /* hwA went to 0, or was found 0; then the host looked for rounds in flight, then at the version. */
@@ -71,6 +90,7 @@ void truth_cleared(struct table *table, int slot, bool accessed, u64 version, bo
 		return;
 	table->proof_at[slot] = version + (in_flight ? 2 : 1);
 	table->quiet[slot] = !in_flight;
+	table->private[slot] = 0;
 	if (in_flight)
 		COUNT(stamped_in_flight);
 	else
@@ -82,6 +102,8 @@ void truth_decided(const struct table *table, int slot, const struct op *op, str
 {
 	u64 proof_at = table->proof_at[slot];
 
+	if (!op->old.accessed && table->private[slot] && verdict.targets == ABIS_ALL)
+		fail("starved", "core %d alone can hold the entry, all are flushed", table->private[slot] - 1);
 	if (op->old.accessed || !proof_at || op->version < proof_at || op->version >= proof_at + 200)
 		return;
 	if (verdict.targets != ABIS_NONE)
@@ -112,4 +134,32 @@ void truth_blocked(struct mm *mm, bool round)
 	mm->blocked_in_a_row = round ? 0 : mm->blocked_in_a_row + 1;
 	if (mm->blocked_in_a_row > 4 * ROUND_EVERY)
 		fail("starved", "%u flushes waited for a round, none became one", mm->blocked_in_a_row);
+}
+
+/* The page was read in the window: only a secondary PTE can have filled the entry since. */
+void truth_read(const struct core *core, const struct entry *entry)
+{
+	if (!entry->valid || (entry->filled >= core->insert.began && !entry->secondary))
+		fail("starved", "core %d asks for an entry of its secondary tables and does not get it", (int)(core - w.core));
+}
+
+/* The core inserted under a hold, then looked for rounds in flight, then at the version. */
+void truth_inserted(struct table *table, int slot, u32 cpu, u64 version, bool in_flight)
+{
+	table->proof_at[slot] = version + (in_flight ? 2 : 1);
+	table->quiet[slot] = !in_flight;
+	table->private[slot] = (int)cpu + 1;
+}
+
+/* What is owed is paid, and once: else a CPU would flush whenever it comes back. */
+void truth_owed(int mm, u32 cpu)
+{
+	w.mm[mm].debts |= 1u << cpu;
+}
+
+void truth_paid(int mm, u32 cpu)
+{
+	if (!(w.mm[mm].debts >> cpu & 1))
+		fail("starved", "core %u flushes mm %d for a flush that it has paid for", cpu, mm);
+	w.mm[mm].debts &= ~(1u << cpu);
 }
