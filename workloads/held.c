@@ -91,7 +91,8 @@ static struct {
 	unsigned int flushers;
 	int file, memory;		/* the file on disk, /proc/self/mem */
 	unsigned int node_count, nodes[NODES_MAX];
-	bool is_counted, is_idle;	/* elisions, and the mode */
+	bool is_counted, is_idle;	/* elisions, and that they happen: mode idle or full */
+	const char *mode;
 	uint64_t random;
 	struct counts sum;		/* of one scenario */
 	const char *scenario;
@@ -375,7 +376,7 @@ static int bring_untracked(struct run *run, unsigned int region)
 	if (error)
 		return error;
 	error = touch_and_clear(run, region);
-	return set_mode(run, "idle") ? -EIO : error;
+	return set_mode(run, held.mode) ? -EIO : error;
 }
 
 static int bring_switched(struct run *run, unsigned int region)
@@ -407,7 +408,8 @@ static const struct scenario scenarios[] = {
 static struct counts counts_now(const char *site, const char *reason)
 {
 	return (struct counts){
-		.elided = elisions_at(site, "idle") + elisions_at(site, "uncached"),
+		.elided = elisions_at(site, "idle") + elisions_at(site, "uncached") +
+			  elisions_at(site, "private"),
 		.flushed = elisions_at(site, "recent") + elisions_at(site, "accessed") + elisions_at(site, "never"),
 		.as_meant = elisions_at(site, reason),
 	};
@@ -612,7 +614,9 @@ static int setup(struct run *run)
 	char mode[16] = "";
 	int error;
 
-	held.is_idle = file_read(MODE, mode, sizeof(mode)) > 0 && strncmp(mode, "idle", 4) == 0;
+	if (file_read(MODE, mode, sizeof(mode)) > 0)
+		held.mode = strncmp(mode, "full", 4) == 0 ? "full" : strncmp(mode, "idle", 4) == 0 ? "idle" : NULL;
+	held.is_idle = held.mode;
 	held.is_counted = elisions_are_counted();
 	held.random = run->seed;
 	/* Somebody must go on touching. */

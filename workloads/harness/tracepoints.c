@@ -128,7 +128,7 @@ static void open_event(enum event event, const char *root, const char *name, con
 void tracepoints_open(void)
 {
 	struct rlimit files;
-	unsigned long long user, range, all;
+	unsigned long long user, owed, range, all;
 	const char *root;
 	char filter[256];
 
@@ -153,11 +153,16 @@ void tracepoints_open(void)
 	all = symbol_address("do_flush_tlb_all");
 	if (!user || !range || !all)
 		return;
-	snprintf(filter, sizeof(filter), "func==0x%llx", user);
+	/* Only in kernels whose ABIS flushes single CPUs. */
+	owed = symbol_address("abis_flush_owed");
+	if (!owed)
+		owed = user;
+	snprintf(filter, sizeof(filter), "func==0x%llx || func==0x%llx", user, owed);
 	open_event(EV_RECEIVED, root, "csd/csd_queue_cpu", filter);
 	snprintf(filter, sizeof(filter), "func==0x%llx || func==0x%llx", range, all);
 	open_event(EV_KERNEL_RECEIVED, root, "csd/csd_queue_cpu", filter);
-	snprintf(filter, sizeof(filter), "func!=0x%llx && func!=0x%llx && func!=0x%llx", user, range, all);
+	snprintf(filter, sizeof(filter), "func!=0x%llx && func!=0x%llx && func!=0x%llx && func!=0x%llx", user, owed,
+		 range, all);
 	open_event(EV_OTHER, root, "csd/csd_queue_cpu", filter);
 }
 

@@ -14,7 +14,7 @@ pub const TARGETS: [&str; 4] = ["none", "one", "set", "all"];
 pub const CHECKS: [&str; 5] =
     ["checked_idle", "checked_uncached", "checked_private", "sampled", "sampled_held"];
 /// Memory in use at the end of the measured part; every other name is a sum over it.
-const LEVELS: [&str; 2] = ["spte_bytes", "spte_tables"];
+const LEVELS: [&str; 3] = ["spte_bytes", "spte_tables", "insert_bytes"];
 /// A site that was sampled so often has found a holder, unless the question is wrong.
 pub const SAMPLES_MIN: u64 = 1000;
 

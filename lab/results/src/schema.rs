@@ -592,7 +592,7 @@ pub const FIGURES: &[Figure] = &[
     Figure {
         key: "received",
         title: "received",
-        meaning: "Targets: CPUs queued to run flush_tlb_func, counted where they are chosen \
+        meaning: "Targets: CPUs queued to run flush_tlb_func (or abis_flush_owed), counted where they are chosen \
                   (tracepoint csd_queue_cpu).",
         source: Source::Guest,
         get: |row| row.received_per_unit,
