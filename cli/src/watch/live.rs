@@ -214,7 +214,7 @@ fn windows(
         if is_over || window.interval.is_none() || left == 0 || ceasefire_base::exec::output_is_over() {
             return session.finish();
         }
-        session.next()?;
+        session.next();
     }
 }
 
@@ -243,7 +243,7 @@ impl Session {
         Ok(Session {
             observer,
             began: Instant::now(),
-            latest: since.clone(),
+            latest: Snapshot::default(),
             since,
             command,
             status: None,
@@ -289,6 +289,7 @@ impl Session {
     }
 
     pub(super) fn window(&mut self, causes: &[Cause]) -> Result<Snapshot> {
+        self.latest = Snapshot::default();
         self.latest = self.observer.snapshot()?;
         let mut window = self.latest.since(&self.since);
         if !causes.is_empty() {
@@ -297,9 +298,9 @@ impl Session {
         Ok(window)
     }
 
-    pub(super) fn next(&mut self) -> Result<()> {
-        self.since = self.latest.clone();
-        Ok(())
+    /// What comes now is another window. A snapshot of many threads is megabytes: no two of the same moment are kept.
+    pub(super) fn next(&mut self) {
+        self.since = std::mem::take(&mut self.latest);
     }
 
     pub(super) fn began(&self) -> Instant {

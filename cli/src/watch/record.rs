@@ -169,7 +169,7 @@ fn run(
         if is_over || is_caught || is_full || Instant::now() >= due {
             let window = session.window(&[])?;
             recording.window(&window)?;
-            session.next()?;
+            session.next();
             processes(&window, recording)?;
             due = Instant::now() + interval;
         }

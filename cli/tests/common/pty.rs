@@ -85,6 +85,8 @@ impl Pty {
         unsafe {
             command.pre_exec(move || {
                 libc::close(ours);
+                // A new terminal's; the tests themselves may run under nohup.
+                libc::signal(libc::SIGHUP, libc::SIG_DFL);
                 if libc::setsid() < 0 || libc::ioctl(0, libc::TIOCSCTTY, 0) < 0 {
                     return Err(std::io::Error::last_os_error());
                 }

@@ -126,6 +126,7 @@ impl Observer {
         if !kernel::is_root() && !may_load() {
             return Err(errors::rights("load the probes"));
         }
+        give_back_early();
         let symbols = kernel::symbols()?;
         let functions = kernel::functions(&symbols)?;
         let has = |name: &str| kernel::has_tracepoint(&symbols, name);
@@ -526,6 +527,17 @@ fn tally(tally: &wire::Tally) -> Tally {
         wait_ns: tally.wait_ns,
         wait_ns_max: tally.wait_ns_max,
         wait_ns_max_is: Maximum::Exact,
+    }
+}
+
+/// Tables are read and dropped many times a minute. By default glibc serves the larger ones, too, from the heap once it has
+/// seen them freed, where what stays between them keeps the rest from going back.
+fn give_back_early() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: two settings of the allocator, each a number.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, 128 << 10);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, 128 << 10);
     }
 }
 
