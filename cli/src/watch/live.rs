@@ -190,7 +190,8 @@ fn windows(
     }
     loop {
         let is_over = session.wait(window.interval, &mut |_, _| ())?;
-        if isolated.is_some() {
+        // The command's last shootdown may be on its way: counted, and not yet described.
+        if isolated.is_some() || is_over {
             std::thread::sleep(SETTLED);
         }
         let report = session.window(&causes)?;
