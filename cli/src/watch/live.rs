@@ -9,7 +9,7 @@ use super::lines::Lines;
 use ceasefire_base::exec::print_line;
 use ceasefire_base::{cancel, Error, Result};
 use ceasefire_watch::{EventOptions, Observer, Options};
-use ceasefire_watch_model::{Batching, Cause, Range, Shootdown, Snapshot, Stacks as Names};
+use ceasefire_watch_model::{Batching, Cause, Open, Range, Shootdown, Snapshot, Stacks as Names};
 use ceasefire_watch_views::{self as views, hist::By as HistBy};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command};
@@ -222,7 +222,7 @@ fn windows(
 pub(super) struct Session {
     pub(super) observer: Observer,
     began: Instant,
-    since: Snapshot,
+    open: Open,
     latest: Snapshot,
     command: Option<Child>,
     status: Option<u8>,
@@ -245,7 +245,7 @@ impl Session {
             observer,
             began: Instant::now(),
             latest: Snapshot::default(),
-            since,
+            open: Open::new(since),
             command,
             status: None,
             end,
@@ -272,6 +272,9 @@ impl Session {
                 take(&shootdown, self.observer.stacks());
             }
             self.name_stacks()?;
+            if let Some(ended) = self.observer.ended()? {
+                self.open.end(&ended);
+            }
             if self.command_ended()?
                 || self.watched_ended()
                 || cancel::requested()
@@ -292,7 +295,7 @@ impl Session {
     pub(super) fn window(&mut self, causes: &[Cause]) -> Result<Snapshot> {
         self.latest = Snapshot::default();
         self.latest = self.observer.snapshot()?;
-        let mut window = self.latest.since(&self.since);
+        let mut window = self.open.until(&self.latest);
         if !causes.is_empty() {
             window.retain_cause(|cause| causes.iter().any(|wanted| is_same(wanted, cause)));
         }
@@ -301,7 +304,7 @@ impl Session {
 
     /// What comes now is another window. A snapshot of many threads is megabytes: no two of the same moment are kept.
     pub(super) fn next(&mut self) {
-        self.since = std::mem::take(&mut self.latest);
+        self.open = Open::new(std::mem::take(&mut self.latest));
     }
 
     pub(super) fn began(&self) -> Instant {
@@ -311,7 +314,7 @@ impl Session {
     /// While their processes live.
     fn name_stacks(&mut self) -> Result<()> {
         if self.wants_names && self.named.elapsed() >= NAMING {
-            self.observer.snapshot()?;
+            self.observer.name_stacks()?;
             self.named = Instant::now();
         }
         Ok(())

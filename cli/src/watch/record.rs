@@ -197,7 +197,7 @@ fn run(
 /// Those that sent most, while they live.
 fn processes(window: &Snapshot, recording: &mut Recording) -> Result<()> {
     let mut sums: BTreeMap<u32, (u64, &str)> = BTreeMap::new();
-    for sender in window.senders.iter().filter(|sender| sender.task.tgid != 0) {
+    for sender in window.senders.iter().filter(|sender| sender.task.process().is_some()) {
         sums.entry(sender.task.tgid).or_insert((0, &sender.task.comm)).0 += sender.tally.targets;
     }
     let mut sums: Vec<_> = sums.into_iter().collect();

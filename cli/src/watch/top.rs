@@ -5,7 +5,7 @@ use super::args::{Stat, Top, Window};
 use super::live;
 use ceasefire_base::{cancel, Result};
 use ceasefire_watch::{Observer, Options};
-use ceasefire_watch_model::Snapshot;
+use ceasefire_watch_model::{Ended, Snapshot};
 use ceasefire_watch_tui::{self as tui, Limits, Look, Settings, Source};
 use std::time::Duration;
 
@@ -42,8 +42,9 @@ fn plain(args: Top) -> Result<u8> {
 struct Live(Observer);
 
 impl Source for Live {
-    fn tick(&mut self) -> Result<()> {
-        self.0.poll(Duration::ZERO, |_| ())
+    fn tick(&mut self) -> Result<Option<Ended>> {
+        self.0.poll(Duration::ZERO, |_| ())?;
+        self.0.ended()
     }
 
     fn snapshot(&mut self) -> Result<Snapshot> {

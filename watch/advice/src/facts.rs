@@ -67,9 +67,9 @@ impl<'a> Facts<'a> {
                 continue;
             }
             let sender = main_sender(window, class, &cause);
-            let process = sender.as_ref().and_then(|(task, _)| {
-                processes.iter().find(|process| process.tgid == task.tgid && task.tgid != 0)
-            });
+            let process = sender
+                .as_ref()
+                .and_then(|(task, _)| processes.iter().find(|process| Some(process.tgid) == task.process()));
             let caller = main_caller(window, class, &cause);
             causes.push(CauseFacts { class, cause, tally, handler_ns, share, full, sender, process, caller });
         }
@@ -139,7 +139,8 @@ impl CauseFacts<'_> {
 
     /// Pid for a command line.
     pub fn pid(&self) -> String {
-        self.sender.as_ref().map_or("PID".into(), |(task, _)| task.tgid.to_string())
+        let process = self.sender.as_ref().and_then(|(task, _)| task.process());
+        process.map_or("PID".into(), |tgid| tgid.to_string())
     }
 
     pub fn linked_library(&self, part: &str) -> Option<&str> {
@@ -149,9 +150,10 @@ impl CauseFacts<'_> {
 }
 
 pub fn who(task: &Task) -> String {
-    match task.tgid {
-        0 => "the idle task".into(),
-        tgid => format!("{} (process {tgid})", task.comm),
+    match task.process() {
+        Some(tgid) => format!("{} (process {tgid})", task.comm),
+        None if task.is_others() => format!("several threads {}", task.comm).trim_end().into(),
+        None => "the idle task".into(),
     }
 }
 

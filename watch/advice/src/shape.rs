@@ -126,7 +126,7 @@ fn pinning(facts: &Facts<'_>) -> Option<Advice> {
         }
     }
     let (tgid, (all, others, stolen_ns, task)) =
-        sums.into_iter().filter(|(tgid, _)| *tgid != 0).max_by_key(|(_, sum)| sum.1)?;
+        sums.into_iter().filter(|(_, sum)| sum.3.process().is_some()).max_by_key(|(_, sum)| sum.1)?;
     if others < 100 || (others as f64) < all as f64 * SHARE || facts.environment.cpus < 2 {
         return None;
     }

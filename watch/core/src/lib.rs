@@ -4,6 +4,8 @@
 #[cfg(feature = "bpf")]
 mod check;
 #[cfg(feature = "bpf")]
+mod ended;
+#[cfg(feature = "bpf")]
 mod errors;
 #[cfg(feature = "bpf")]
 mod kernel;

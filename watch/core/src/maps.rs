@@ -52,6 +52,11 @@ pub fn rows<K: Plain, V: Plain>(map: &MapHandle) -> Result<Vec<(K, V)>> {
     }
 }
 
+/// A row that is not there is none to remove.
+pub fn remove<K: Plain>(map: &MapHandle, key: &K) {
+    let _ = map.delete(&wire::bytes_of(key));
+}
+
 /// One row of a per-CPU array, all CPUs.
 pub fn per_cpu<V: Plain>(map: &MapHandle, index: u32) -> Result<Vec<V>> {
     let rows =

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! From options to attached probes, and from their maps to snapshots and events.
 
+use crate::ended::Watcher;
 use crate::kernel::{self, Functions};
 use crate::overhead::Timer;
 use crate::stacks::Namer;
@@ -8,7 +9,7 @@ use crate::wire::{self, Settings};
 use crate::{errors, maps};
 use ceasefire_base::{Error, Result};
 use ceasefire_watch_model::{
-    ByTargets, Cause, Class, ClassCoverage, Coverage, Histogram, Kind, Latencies, Lost, Maximum, Pair,
+    ByTargets, Cause, Class, ClassCoverage, Coverage, Ended, Histogram, Kind, Latencies, Lost, Maximum, Pair,
     Sender, Shootdown, Site, Snapshot, Tally, Task, Victim, WhyFull, SCHEMA,
 };
 use libbpf_rs::{
@@ -91,6 +92,9 @@ impl Default for Options {
     }
 }
 
+/// Rows of senders and of victims; twice as many pairs.
+const ROWS: u32 = 16_384;
+
 struct Tables {
     totals: MapHandle,
     losses: MapHandle,
@@ -119,6 +123,7 @@ pub struct Observer {
     blind: Vec<String>,
     /// Naming a place compares many frames; there are few places.
     places: HashMap<Vec<u8>, Place>,
+    ended: Watcher,
 }
 
 impl Observer {
@@ -199,6 +204,7 @@ impl Observer {
             release: kernel::release(),
             blind,
             places: HashMap::new(),
+            ended: Watcher::new(),
         })
     }
 
@@ -366,69 +372,88 @@ impl Observer {
 
     fn senders(&mut self) -> Result<Vec<Sender>> {
         let rows = maps::rows::<wire::SenderKey, wire::Sender>(&self.tables.senders)?;
-        let sender = |(key, sender): &(wire::SenderKey, wire::Sender)| {
-            let place = self.place(&key.site)?;
-            let user_stack = u32::try_from(key.user_stack).ok();
-            if let Some(id) = user_stack {
-                self.namer.user(id, key.tgid)?;
-            }
-            Ok(Sender {
-                task: Task {
-                    tgid: key.tgid,
-                    tid: key.tid,
-                    comm: wire::comm(&sender.comm),
-                    cgroup: sender.cgroup,
-                },
-                cpu: key.cpu,
-                class: place.class,
-                cause: place.cause,
-                kind: place.kind,
-                freed_tables: key.site.freed_tables != 0,
-                kernel_stack: place.kernel_stack,
-                user_stack,
-                syscall: place.syscall,
-                argument: key.site.argument,
-                tally: tally(&sender.tally),
-            })
-        };
-        rows.iter().map(sender).collect()
+        rows.iter().map(|(key, sender)| self.sender(key, sender)).collect()
+    }
+
+    fn sender(&mut self, key: &wire::SenderKey, sender: &wire::Sender) -> Result<Sender> {
+        let place = self.place(&key.site)?;
+        let user_stack = u32::try_from(key.user_stack).ok();
+        if let Some(id) = user_stack {
+            self.namer.user(id, key.tgid)?;
+        }
+        Ok(Sender {
+            task: Task {
+                tgid: key.tgid,
+                tid: key.tid,
+                comm: wire::comm(&sender.comm),
+                cgroup: sender.cgroup,
+            },
+            cpu: key.cpu,
+            class: place.class,
+            cause: place.cause,
+            kind: place.kind,
+            freed_tables: key.site.freed_tables != 0,
+            kernel_stack: place.kernel_stack,
+            user_stack,
+            syscall: place.syscall,
+            argument: key.site.argument,
+            tally: tally(&sender.tally),
+        })
     }
 
     fn victims(&self) -> Result<Vec<Victim>> {
         let rows = maps::rows::<wire::VictimKey, wire::Victim>(&self.tables.victims)?;
-        let victim = |(key, victim): &(wire::VictimKey, wire::Victim)| Victim {
-            cpu: key.cpu,
-            task: Task {
-                tgid: victim.tgid,
-                tid: key.tid,
-                comm: wire::comm(&victim.comm),
-                cgroup: victim.cgroup,
-            },
-            class: class(key.class as u8),
-            interruptions: victim.interruptions,
-            delivery_ns: victim.delivery_ns,
-            stolen_ns: victim.stolen_ns,
-            stolen_ns_max: victim.stolen_ns_max,
-            stolen_ns_max_is: Maximum::Exact,
-            stolen: Histogram::new(&victim.stolen),
-        };
-        Ok(rows.iter().map(victim).collect())
+        Ok(rows.iter().map(|(key, row)| victim(key, row)).collect())
     }
 
     fn pairs(&self) -> Result<Vec<Pair>> {
         let rows = maps::rows::<wire::PairKey, wire::Pair>(&self.tables.pairs)?;
-        let pair = |(key, pair): &(wire::PairKey, wire::Pair)| Pair {
-            class: class(key.class as u8),
-            sender_tid: key.sender_tid,
-            sender_cpu: key.sender_cpu,
-            victim_tid: key.victim_tid,
-            victim_cpu: key.victim_cpu,
-            interruptions: pair.interruptions,
-            stolen_ns: pair.stolen_ns,
-            stolen_ns_max: pair.stolen_ns_max,
-            stolen_ns_max_is: Maximum::Exact,
-        };
-        Ok(rows.iter().map(pair).collect())
+        Ok(rows.iter().map(|(key, row)| pair(key, row)).collect())
+    }
+
+    /// Rows of threads that have ended leave the tables, once there are many: no later snapshot has them. Call it often.
+    pub fn ended(&mut self) -> Result<Option<Ended>> {
+        if !self.ended.is_due() {
+            return Ok(None);
+        }
+        self.sweep()?;
+        let senders = maps::rows::<wire::SenderKey, wire::Sender>(&self.tables.senders)?;
+        let victims = maps::rows::<wire::VictimKey, wire::Victim>(&self.tables.victims)?;
+        let pairs = maps::rows::<wire::PairKey, wire::Pair>(&self.tables.pairs)?;
+        let longest = senders.len().max(victims.len()).max(pairs.len() / 2);
+        if self.ended.has_room(longest) {
+            return Ok(None);
+        }
+        let sent = senders.iter().map(|(key, row)| (key.tid, row.tally.shootdowns));
+        let lost = victims.iter().map(|(key, row)| (key.tid, row.interruptions));
+        let both = pairs
+            .iter()
+            .flat_map(|(key, row)| [key.sender_tid, key.victim_tid].map(|tid| (tid, row.interruptions)));
+        let counts: Vec<(u32, u64)> = sent.chain(lost).chain(both).collect();
+        let threads = self.ended.look(&counts, longest, ROWS as usize);
+        let mut rows = Snapshot::default();
+        for (key, row) in senders.iter().filter(|(key, _)| threads.contains(&key.tid)) {
+            maps::remove(&self.tables.senders, key);
+            rows.senders.push(self.sender(key, row)?);
+        }
+        for (key, row) in victims.iter().filter(|(key, _)| threads.contains(&key.tid)) {
+            maps::remove(&self.tables.victims, key);
+            rows.victims.push(victim(key, row));
+        }
+        let has_ended =
+            |key: &wire::PairKey| threads.contains(&key.sender_tid) || threads.contains(&key.victim_tid);
+        for (key, row) in pairs.iter().filter(|(key, _)| has_ended(key)) {
+            maps::remove(&self.tables.pairs, key);
+            rows.pairs.push(pair(key, row));
+        }
+        rows.stacks = self.namer.known.used_by(&[], &rows.senders);
+        Ok((!threads.is_empty()).then_some(Ended { threads, rows }))
+    }
+
+    /// Of user stacks, while their processes live.
+    pub fn name_stacks(&mut self) -> Result<()> {
+        self.sweep()?;
+        self.senders().map(drop)
     }
 
     fn by_targets(&self) -> Result<Vec<ByTargets>> {
@@ -516,6 +541,34 @@ fn class(number: u8) -> Class {
 
 fn kind(number: u8) -> Kind {
     Kind::ALL.get(number as usize).copied().unwrap_or(Kind::Unknown)
+}
+
+fn victim(key: &wire::VictimKey, victim: &wire::Victim) -> Victim {
+    Victim {
+        cpu: key.cpu,
+        task: Task { tgid: victim.tgid, tid: key.tid, comm: wire::comm(&victim.comm), cgroup: victim.cgroup },
+        class: class(key.class as u8),
+        interruptions: victim.interruptions,
+        delivery_ns: victim.delivery_ns,
+        stolen_ns: victim.stolen_ns,
+        stolen_ns_max: victim.stolen_ns_max,
+        stolen_ns_max_is: Maximum::Exact,
+        stolen: Histogram::new(&victim.stolen),
+    }
+}
+
+fn pair(key: &wire::PairKey, pair: &wire::Pair) -> Pair {
+    Pair {
+        class: class(key.class as u8),
+        sender_tid: key.sender_tid,
+        sender_cpu: key.sender_cpu,
+        victim_tid: key.victim_tid,
+        victim_cpu: key.victim_cpu,
+        interruptions: pair.interruptions,
+        stolen_ns: pair.stolen_ns,
+        stolen_ns_max: pair.stolen_ns_max,
+        stolen_ns_max_is: Maximum::Exact,
+    }
 }
 
 fn tally(tally: &wire::Tally) -> Tally {
@@ -613,9 +666,9 @@ fn prepare(open: &mut OpenObject, settings: &Settings) -> libbpf_rs::Result<()> 
         ("slots", cpus * wire::SLOTS),
         ("answers", rows(settings.want_latency, cpus * wire::SLOTS * cpus)),
         ("initiators", rows(settings.want_latency, (cpus * cpus).max(16))),
-        ("senders", rows(settings.want_senders, 16_384)),
-        ("victims", rows(settings.want_latency, 16_384)),
-        ("pairs", rows(settings.want_pairs, 32_768)),
+        ("senders", rows(settings.want_senders, ROWS)),
+        ("victims", rows(settings.want_latency, ROWS)),
+        ("pairs", rows(settings.want_pairs, 2 * ROWS)),
         ("user_stacks", rows(settings.want_user_stacks, 16_384)),
         ("events", if settings.want_events == 1 { 4 << 20 } else { 4096 }),
     ]);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the observer saw, as plain data: no BPF, no terminal. Everything shown, recorded or tested is made of it.
 //!
-//! [`Snapshot`]s are cumulative; `later.since(&earlier)` is what happened between. A [`Shootdown`] is one event.
+//! [`Snapshot`]s are cumulative; `later.since(&earlier)` is what happened between, but for threads that ended and left:
+//! [`Open`] adds them. A [`Shootdown`] is one event.
 //! Both carry their own stacks by name, so another machine can read them.
 pub mod cause;
 pub mod coverage;
@@ -9,6 +10,8 @@ pub mod histogram;
 pub mod interrupts;
 pub mod maximum;
 pub mod neighbours;
+mod open;
+mod others;
 pub mod ranges;
 mod retain;
 pub mod shootdown;
@@ -23,6 +26,7 @@ pub use coverage::{ClassCoverage, Coverage, Lost, Overhead, ProgramCost};
 pub use histogram::Histogram;
 pub use maximum::Maximum;
 pub use neighbours::{Batching, Neighbours, Range, Run, Saving};
+pub use open::{Ended, Open};
 pub use shootdown::{Class, Kind, Latencies, Shootdown, Task};
 pub use snapshot::{ByTargets, Pair, Sender, Site, Snapshot, Stacks, Tally, Victim};
 pub use sum::Sum;

@@ -199,6 +199,11 @@ pub struct Stacks {
 }
 
 impl Stacks {
+    pub fn extend(&mut self, more: Stacks) {
+        self.kernel.extend(more.kernel);
+        self.user.extend(more.user);
+    }
+
     /// Only those that these rows name: a window must not carry every stack there ever was.
     pub fn used_by(&self, sites: &[Site], senders: &[Sender]) -> Stacks {
         let pick = |all: &BTreeMap<u32, Vec<String>>, ids: BTreeSet<u32>| {

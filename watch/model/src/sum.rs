@@ -35,17 +35,49 @@ impl Sum {
             None => self.head = Some(head),
             Some(mine) => add_head(mine, head),
         }
-        add_rows(&mut self.sites, sites, Site::key, add_site);
-        add_rows(&mut self.senders, senders, Sender::key, |mine, more| mine.tally.add(&more.tally));
-        add_rows(&mut self.victims, victims, Victim::key, add_victim);
-        add_rows(&mut self.pairs, pairs, Pair::key, add_pair);
-        add_rows(&mut self.by_targets, by_targets, ByTargets::key, |mine, more| mine.wait.merge(&more.wait));
+        self.add_rows(Snapshot { sites, senders, victims, pairs, by_targets, ..Snapshot::default() });
+    }
+
+    fn add_rows(&mut self, rows: Snapshot) {
+        add_rows(&mut self.sites, rows.sites, Site::key, add_site);
+        add_rows(&mut self.senders, rows.senders, Sender::key, |mine, more| mine.tally.add(&more.tally));
+        add_rows(&mut self.victims, rows.victims, Victim::key, add_victim);
+        add_rows(&mut self.pairs, rows.pairs, Pair::key, add_pair);
+        add_rows(&mut self.by_targets, rows.by_targets, ByTargets::key, |mine, more| {
+            mine.wait.merge(&more.wait)
+        });
     }
 
     /// Rows of its longest table but for pairs, which are smaller and more.
     pub fn rows(&self) -> usize {
         let long = [self.sites.len(), self.senders.len(), self.victims.len(), self.pairs.len() / 2];
         long.into_iter().max().unwrap_or(0)
+    }
+
+    /// Until it has so many rows, if it can: of threads that count least only their names stay, then of names only their
+    /// sum, then user stacks go. False where that does not do.
+    pub fn shrink(&mut self, most: usize) -> bool {
+        let steps: [fn(&mut Snapshot, usize); 3] = [
+            |rows, most| rows.by_name_but(most / 8),
+            |rows, most| rows.without_names_but(most / 8),
+            |rows, _| {
+                rows.senders.iter_mut().for_each(|sender| sender.user_stack = None);
+            },
+        ];
+        for step in steps {
+            if self.rows() <= most {
+                return true;
+            }
+            let mut rows = Snapshot {
+                senders: std::mem::take(&mut self.senders).into_values().collect(),
+                victims: std::mem::take(&mut self.victims).into_values().collect(),
+                pairs: std::mem::take(&mut self.pairs).into_values().collect(),
+                ..Snapshot::default()
+            };
+            step(&mut rows, most);
+            self.add_rows(rows);
+        }
+        self.rows() <= most
     }
 
     pub fn sites(&self) -> usize {

@@ -95,7 +95,8 @@ impl<R: Read> Reader<R> {
                 window.clean();
                 window.stacks = Stacks::default();
                 self.sum.add(window.clone());
-                if self.sum.rows() > ROWS_MAX || self.sum.sites() > SITES_MAX {
+                let is_long = self.sum.rows() > ROWS_MAX;
+                if is_long && !self.sum.shrink(ROWS_MAX / 2) || self.sum.sites() > SITES_MAX {
                     return Err(Error::TooMuch("rows"));
                 }
                 return Ok(Some(Item::Window(Box::new(window))));

@@ -3,7 +3,7 @@
 mod sample;
 mod through;
 
-use ceasefire_watch_model::Stacks;
+use ceasefire_watch_model::{Sender, Stacks};
 use ceasefire_watch_record::{limits, Error, Item, Reader, Writer};
 use through::{sealed, through};
 
@@ -54,6 +54,51 @@ fn a_large_window_comes_in_parts_and_out_whole() {
     let whole = reader.whole();
     assert_eq!(whole.senders.len(), 5000);
     assert_eq!((whole.window_ns, whole.coverage), (large.window_ns, large.coverage));
+}
+
+/// Hours of short-lived processes: those that did least are added up by their names, nothing is refused or lost.
+#[test]
+fn more_threads_than_are_told_apart_are_added_up() {
+    let mut bytes = Vec::new();
+    let mut writer = Writer::new(&mut bytes, &sample::environment()).expect("memory");
+    let mut window = sample::window(1);
+    let (sender, targets) = (window.senders[0].clone(), window.senders[0].tally.targets);
+    let thread = |tid: u32| {
+        let mut sender = sender.clone();
+        (sender.task.tid, sender.task.comm) = (tid, format!("job{}", tid % 100));
+        // One that did more than all the others.
+        sender.tally.targets = if tid == 7 { 1 << 40 } else { targets };
+        sender
+    };
+    const BATCH: u32 = 2000;
+    let count = 2 * limits::ROWS_MAX as u32 / BATCH * BATCH;
+    for first in (1..=count).step_by(BATCH as usize) {
+        window.senders = (first..first + BATCH).map(thread).collect();
+        writer.window(&window).expect("memory");
+    }
+    writer.end(&Default::default()).expect("memory");
+    let mut reader = Reader::new(&bytes[..]).expect("a record");
+    while reader.next_item().expect("whole").is_some() {}
+    let whole = reader.whole();
+    let sum: u64 = whole.senders.iter().map(|sender| sender.tally.targets).sum();
+    assert_eq!(sum, (u64::from(count) - 1) * targets + (1 << 40));
+    assert!(whole.senders.len() <= limits::ROWS_MAX, "{}", whole.senders.len());
+    assert_eq!(whole.senders.iter().filter(|sender| sender.task.is_others()).count(), 100);
+    let busy = whole.senders.iter().find(|sender| sender.task.tid == 7).expect("still told apart");
+    assert_eq!(busy.tally.targets, 1 << 40);
+}
+
+/// Rows that cannot be added up are none of ours.
+#[test]
+fn rows_that_no_record_has_are_refused() {
+    let mut window = sample::window(1);
+    let sender = window.senders[0].clone();
+    let mut bytes = Vec::new();
+    let mut writer = Writer::new(&mut bytes, &sample::environment()).expect("memory");
+    let row = |cpu| Sender { cpu, ..sender.clone() };
+    window.senders = (0..limits::ROWS_MAX as u32 + 1).map(row).collect();
+    writer.window(&window).expect("memory");
+    assert!(matches!(through(&bytes).0, Some(Error::TooMuch("rows"))));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::detail::{self, Lines};
 use crate::look::Look;
 use crate::matrix;
 use crate::rows::{self, Key, Table, Windows};
-use ceasefire_watch_model::{Cause, Snapshot};
+use ceasefire_watch_model::{Cause, Ended, Open, Snapshot};
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -95,8 +95,9 @@ pub struct App {
     pub windows: Windows,
     /// First of the matrix's columns that is shown.
     pub skip: usize,
-    base: Snapshot,
-    latest: Snapshot,
+    /// Since the start or the reset, and since the last snapshot.
+    total: Open,
+    last: Open,
     history: VecDeque<Past>,
     /// The row that is followed; none is the first, whichever that is.
     selected: [Option<Key>; 4],
@@ -113,8 +114,8 @@ impl App {
             is_paused: false,
             windows: Windows::default(),
             skip: 0,
-            base: Snapshot::default(),
-            latest: Snapshot::default(),
+            total: Open::default(),
+            last: Open::default(),
             history: VecDeque::new(),
             selected: [None, None, None, None],
             sorted_by: [None; 4],
@@ -127,15 +128,21 @@ impl App {
     pub fn reset(&mut self, snapshot: Snapshot) {
         self.windows = Windows { total: snapshot.since(&snapshot), last: snapshot.since(&snapshot) };
         self.history.clear();
-        self.base = snapshot.clone();
-        self.latest = snapshot;
+        self.total = Open::new(snapshot.clone());
+        self.last = Open::new(snapshot);
+    }
+
+    /// These threads are in no later snapshot.
+    pub fn end(&mut self, ended: &Ended) {
+        self.total.end(ended);
+        self.last.end(ended);
     }
 
     /// A later snapshot: one more interval.
     pub fn take(&mut self, snapshot: Snapshot) {
-        self.windows.total = self.window(&snapshot, &self.base);
-        self.windows.last = self.window(&snapshot, &self.latest);
-        self.latest = snapshot;
+        self.windows.total = self.of_causes(self.total.until(&snapshot));
+        self.windows.last = self.of_causes(self.last.until(&snapshot));
+        self.last = Open::new(snapshot);
         let last = &self.windows.last;
         let mut rows: Vec<(Key, u64)> = rows::recent(last).into_iter().collect();
         rows.sort_by_key(|(_, targets)| std::cmp::Reverse(*targets));
@@ -146,8 +153,7 @@ impl App {
         self.history.push_back(Past { window_ns: last.window_ns, rows: rows.into_iter().collect() });
     }
 
-    fn window(&self, later: &Snapshot, earlier: &Snapshot) -> Snapshot {
-        let mut window = later.since(earlier);
+    fn of_causes(&self, mut window: Snapshot) -> Snapshot {
         let causes = &self.settings.causes;
         if !causes.is_empty() {
             window.retain_cause(|cause| causes.iter().any(|wanted| wanted.name() == cause.name()));

@@ -70,7 +70,10 @@ fn past(lines: &mut Lines, key: &Key, history: &[(u64, u64)], look: Look) {
 
 /// Whose thread it is.
 fn of(lines: &mut Lines, task: &Task) {
-    plain(lines, &format!("process {}, cgroup {}", task.tgid, task.cgroup));
+    match task.is_others() {
+        true => plain(lines, "threads that have ended, added up by name"),
+        false => plain(lines, &format!("process {}, cgroup {}", task.tgid, task.cgroup)),
+    }
 }
 
 fn sender(lines: &mut Lines, total: &Snapshot, class: Class, tid: u32) {

@@ -5,15 +5,15 @@ use crate::app::{Action, App, Settings};
 use crate::draw::draw;
 use crate::screen::{self, Screen};
 use ceasefire_base::{cancel, Error, Result};
-use ceasefire_watch_model::Snapshot;
+use ceasefire_watch_model::{Ended, Snapshot};
 use crossterm::event::{self, Event};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 /// Where snapshots come from.
 pub trait Source {
-    /// Called often, between snapshots.
-    fn tick(&mut self) -> Result<()>;
+    /// Called often, between snapshots: threads whose rows the next one lacks.
+    fn tick(&mut self) -> Result<Option<Ended>>;
     fn snapshot(&mut self) -> Result<Snapshot>;
 }
 
@@ -72,7 +72,9 @@ pub fn run(source: &mut dyn Source, settings: Settings, limits: Limits) -> Resul
                 Action::Quit => return Ok(()),
             }
         }
-        source.tick()?;
+        if let Some(ended) = source.tick()? {
+            app.end(&ended);
+        }
         let now = Instant::now();
         if cancel::requested() || end.is_some_and(|end| now >= end) {
             return Ok(());

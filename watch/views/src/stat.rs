@@ -102,7 +102,15 @@ fn causes(window: &Snapshot, top: usize) -> String {
 pub fn task(task: &Task) -> String {
     match task.tid {
         0 => "idle".to_string(),
+        _ if task.is_others() => format!("{} (others)", task.comm).trim_start().to_string(),
         tid => format!("{} {tid}", task.comm),
+    }
+}
+
+fn process(task: &Task) -> String {
+    match task.is_others() {
+        true => "-".to_string(),
+        false => task.tgid.to_string(),
     }
 }
 
@@ -115,12 +123,12 @@ pub fn classed(name: String, class: Class) -> String {
 }
 
 fn senders(window: &Snapshot, top: usize) -> String {
-    type Sent = (String, u32, Tally, BTreeMap<String, u64>);
+    type Sent = (String, String, Tally, BTreeMap<String, u64>);
     let mut sums: BTreeMap<(Class, u32), Sent> = BTreeMap::new();
     for sender in window.senders.iter().filter(|sender| sender.class != Class::Own) {
         let sum = sums.entry((sender.class, sender.task.tid)).or_default();
         sum.0 = classed(task(&sender.task), sender.class);
-        sum.1 = sender.task.tgid;
+        sum.1 = process(&sender.task);
         sum.2.add(&sender.tally);
         let targets = sum.3.entry(sender.cause.to_string()).or_default();
         *targets = targets.saturating_add(sender.tally.targets);
@@ -130,12 +138,11 @@ fn senders(window: &Snapshot, top: usize) -> String {
     let rows: Vec<Vec<String>> = sums
         .iter()
         .take(top)
-        .map(|(name, tgid, tally, causes)| {
+        .map(|(name, process, tally, causes)| {
             let main =
                 causes.iter().max_by_key(|(_, n)| **n).map_or(String::new(), |(cause, _)| cause.clone());
             let waited = if window.has_latencies { time(tally.wait_ns) } else { "-".into() };
-            let process = tgid.to_string();
-            vec![name.clone(), process, count(tally.shootdowns), count(tally.targets), waited, main]
+            vec![name.clone(), process.clone(), count(tally.shootdowns), count(tally.targets), waited, main]
         })
         .collect();
     if rows.is_empty() {
@@ -153,7 +160,7 @@ fn victims(window: &Snapshot, top: usize) -> String {
         .map(|victim| {
             vec![
                 classed(task(&victim.task), victim.class),
-                victim.task.tgid.to_string(),
+                process(&victim.task),
                 victim.cpu.to_string(),
                 count(victim.interruptions),
                 time(victim.stolen_ns),
