@@ -32,7 +32,7 @@ pub use writer::Writer;
 pub const SCHEMA: &str = "ceasefire.watch-record";
 pub const VERSION: u32 = 1;
 
-/// What a record may hold; a larger one is refused.
+/// What a record may hold; one that is larger, or cannot be made smaller, is refused.
 pub mod limits {
     /// Bytes of a frame's payload.
     pub const PAYLOAD_MAX: u32 = 4 << 20;
@@ -43,7 +43,7 @@ pub mod limits {
     /// Bytes of one string; the rest is dropped.
     pub const STRING_MAX: usize = 512;
     pub const PROCESSES_MAX: usize = 1_024;
-    /// Rows of a table, all windows added up; the probes' tables are half as large.
+    /// Rows of a table, all windows added up; beyond them the threads that did least are added up by name.
     pub const ROWS_MAX: usize = 32_768;
     /// Rows with histograms.
     pub const SITES_MAX: usize = 4_096;
