@@ -104,7 +104,6 @@ impl From<Cause> for String {
 const USER: &[(&[&str], Cause)] = &[
     (&["task_numa_work", "change_prot_numa"], Cause::NumaScan),
     (&["do_numa_page", "do_huge_pmd_numa_page", "migrate_misplaced_*"], Cause::NumaMigrate),
-    (&["write_protect_page", "replace_page", "try_to_merge_*", "ksm_do_scan", "break_ksm*"], Cause::Ksm),
     (
         &["collapse_huge_page", "collapse_file", "collapse_pte_mapped_thp", "madvise_collapse"],
         Cause::ThpCollapse,
@@ -113,6 +112,7 @@ const USER: &[(&[&str], Cause)] = &[
         &["__split_huge_pmd*", "split_huge_pmd*", "split_huge_page*", "__split_huge_page*", "__folio_split"],
         Cause::ThpSplit,
     ),
+    (&["write_protect_page", "replace_page", "try_to_merge_*", "ksm_do_scan", "break_ksm*"], Cause::Ksm),
     (&["damon_*", "kdamond_fn"], Cause::Damon),
     (&["compact_zone", "compact_node", "alloc_contig_range*"], Cause::Compaction),
     (&["reclaim_pages", "madvise_pageout*"], Cause::MadvisePageout),
@@ -335,6 +335,8 @@ mod tests {
             ("flush_tlb_mm_range ptep_clear_flush wp_page_copy do_wp_page __handle_mm_fault", Cause::Cow),
             ("arch_tlbbatch_flush try_to_unmap_flush shrink_folio_list reclaim_folio_list reclaim_pages", Cause::MadvisePageout),
             ("arch_tlbbatch_flush try_to_unmap_flush shrink_folio_list evict_folios shrink_one", Cause::Reclaim),
+            ("flush_tlb_mm_range pmdp_invalidate __split_huge_pmd_locked try_to_migrate_one rmap_walk_anon try_to_migrate __folio_split try_to_merge_one_page try_to_merge_with_ksm_page ksm_scan_thread kthread", Cause::ThpSplit),
+            ("flush_tlb_mm_range ptep_clear_flush write_protect_page try_to_merge_one_page ksm_scan_thread kthread", Cause::Ksm),
             ("flush_tlb_mm_range tlb_finish_mmu zap_page_range_single unmap_mapping_range truncate_pagecache", Cause::Truncate),
         ] {
             assert_eq!(cause(&format!("{frames} {entry}"), None, 0), expected, "{frames}");

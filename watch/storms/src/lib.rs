@@ -103,7 +103,8 @@ pub const STORMS: &[Storm] = &[
     // It waits until every CPU has emptied its lists of pages, the victim's, too.
     Storm { is_steady: false, ..storm("migration", Pages::Full, 1, 200, nodes::migrate) },
     storm("soft-dirty", Pages::Full, 1, 1000, memory::soft_dirty),
-    Storm { is_steady: false, ..storm("ksm", Pages::Exactly(1), 0, 5, kernel::ksm) },
+    // What others have mergeable, guests for instance, is merged, too: ksmd splits their huge pages.
+    Storm { is_steady: false, besides: &["thp-split"], ..storm("ksm", Pages::Exactly(1), 0, 5, kernel::ksm) },
     Storm {
         class: "kernel-range",
         besides: &["vmalloc"],

@@ -73,8 +73,9 @@ fn hook() {
     });
 }
 
-/// Waits for keys or a signal; false once the terminal is gone. crossterm must not wait itself: reading from a terminal
-/// that has hung up, it never returns.
+/// Waits for keys or a signal; false once the terminal is gone. crossterm must not wait itself: it would turn in circles
+/// where the terminal has hung up. (Its other source of events, without `use-dev-tty`, never returns then, however short
+/// it is to wait.)
 pub fn wait(time: Duration) -> bool {
     let mut keys = libc::pollfd { fd: libc::STDIN_FILENO, events: libc::POLLIN, revents: 0 };
     // SAFETY: poll() gets one descriptor and writes nothing else.

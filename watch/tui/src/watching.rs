@@ -10,6 +10,9 @@ use crossterm::event::{self, Event};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
+/// What there is to read is there: the wait is over when crossterm is asked. Asked for no time at all it does not look.
+const READY: Duration = Duration::from_millis(1);
+
 /// Where snapshots come from.
 pub trait Source {
     /// Called often, between snapshots: threads whose rows the next one lacks.
@@ -57,7 +60,7 @@ pub fn run(source: &mut dyn Source, settings: Settings, limits: Limits) -> Resul
         if !screen::wait(next.saturating_duration_since(Instant::now()).min(cancel::POLL)) {
             return Err(screen::lost(&std::io::ErrorKind::UnexpectedEof.into()));
         }
-        while event::poll(Duration::ZERO).map_err(|error| screen::lost(&error))? {
+        while event::poll(READY).map_err(|error| screen::lost(&error))? {
             let action = match event::read().map_err(|error| screen::lost(&error))? {
                 Event::Key(key) => app.key(key),
                 Event::Resize(..) => Action::Draw,
