@@ -16,9 +16,10 @@
  * secondary PTE is clear before CR3 goes back: what is evicted from the TLB must
  * never come back but by the primary PTE, and its hwA.
  *
- * Hidden: a read-only page may be left with P = 0 in the primary PTE, while Linux goes on
- * taking it for present. A write faults, and the walk of that fault finds nothing to set hwA
- * in: so the SPTE still tells who holds the entry. To hardware the slot is empty, so it may be
+ * Hidden: a page may be left with P = 0 in the primary PTE, while Linux goes on taking it
+ * for present. A write to a read-only one faults, and the walk of that fault finds nothing to
+ * set hwA in: so the SPTE still tells who holds the entry. (What is writable is dirty, too, in a
+ * kernel: a write through a clean entry walks. There are no dirty bits here.) To hardware the slot is empty, so it may be
  * inserted again, by whoever may alone hold it. But what it maps has not been taken from it:
  * that no flush is under way says nothing about who holds that.
  */
@@ -83,7 +84,7 @@ static struct pte page_to_map(const struct insert *insert, int slot, const struc
 		new.page = old->page;
 		new.write = true;
 	}
-	new.hidden = !new.write && random_below(4);
+	new.hidden = random_below(4);
 	return new;
 }
 

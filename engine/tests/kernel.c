@@ -14,7 +14,7 @@
  *   6. A gather that is not alone asks abis_decide() also about what it passes by.
  *   7. What is hidden is not present to hardware, but may be held: whoever takes it asks
  *      about it, and flushes, as if it were; in any mode.
- *   8. It is read-only. A write ends in rule 9, or 1 to 3 (a copy); a read in an
+ *   8. A fault for want of rights ends in rule 9, or 1 to 3 (a copy); any other in an
  *      insertion over it, or it is revealed, and its SPTE stays as it is.
  *   9. A PTE is made writable and private only if it was taken away (rule 1) and none but
  *      the core itself may hold it; the core flushes it, then inserts. Else it stays as Linux has it.
@@ -322,9 +322,9 @@ static bool was_inserted(const struct core *core)
 }
 
 /*
- * What is hidden is there, and nobody can walk to it: a read inserts it, or lets all walk; with
- * its neighbours, which another core is likely to ask for next. A write: OP_COW and OP_REUSE,
- * or as wp_page_reuse() does it.
+ * What is hidden is there, and nobody can walk to it: a fault inserts it, or lets all walk; with
+ * its neighbours, which another core is likely to ask for next. For want of rights: OP_COW and
+ * OP_REUSE, or as wp_page_reuse() does it.
  */
 static void fault_revealed(struct op *op, struct table *table)
 {
@@ -333,7 +333,7 @@ static void fault_revealed(struct op *op, struct table *table)
 	for (int slot = 0; slot < SLOTS; slot++)
 		if (slot == (int)slot_of(op->page) || random_below(2))
 			reveal(&table->pte[slot]);
-	if (op->write)
+	if (op->write && !pte->write)
 		pte->write = pte->accessed = true;
 }
 
@@ -347,11 +347,11 @@ static void fault_present(struct core *core, const struct table *table, struct p
 			pte->write = pte->accessed = true;
 		return;
 	}
-	if (op->write)
+	if (op->write && !pte->write)
 		COUNT(hidden_written);
 	else if (holder && &w.core[holder - 1] != core)
 		COUNT(hidden_read_elsewhere);
-	if (!op->write && may_insert(core))
+	if ((!op->write || pte->write) && may_insert(core))
 		insert_start(core, op->table, op->region, 1u << slot_of(op->page), NOBODY);
 }
 

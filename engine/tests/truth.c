@@ -100,8 +100,8 @@ void truth_cleared(struct table *table, int slot, bool accessed, u64 version, bo
 /* What hardware cannot see it cannot mark, and Linux does not: else nobody could tell who holds it. */
 void truth_taken(const struct pte *pte)
 {
-	if (pte->hidden && (pte->accessed || pte->write))
-		fail("marked", "a PTE that is hidden is %s", pte->accessed ? "marked as accessed" : "writable");
+	if (pte->hidden && pte->accessed)
+		fail("marked", "a PTE that is hidden is marked as accessed");
 }
 
 /* A fault of a page that is present has come to its end: it will not come again at once. */
