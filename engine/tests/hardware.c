@@ -53,6 +53,14 @@ void cpu_load_secondary(struct core *core, bool secondary)
 	core->cr3_secondary = secondary;
 }
 
+/* What the walker sees of an entry that Linux has hidden: P = 0. */
+static bool walkable(const struct pte *pte)
+{
+	if (pte->present && pte->hidden)
+		COUNT(hidden_walked);
+	return pte->present && !pte->hidden;
+}
+
 static void finish_walk(struct core *core)
 {
 	if (core->walk.valid && core->walk.wrong)
@@ -62,8 +70,11 @@ static void finish_walk(struct core *core)
 	core->walk.valid = false;
 }
 
-/* Speculative or not. The accessed bit is set atomically, with the PTE that is read. */
-static void start_walk(struct core *core, int page)
+/*
+ * Speculative or not. The accessed bit is set atomically, with the PTE that is read. A write
+ * to what is read-only ends in a fault, and sets it as well: some processors do.
+ */
+static void start_walk(struct core *core, int page, bool write)
 {
 	int asid = core->cr3_asid, region = page / SLOTS;
 	struct upper *upper = &core->upper[asid][region];
@@ -86,8 +97,14 @@ static void start_walk(struct core *core, int page)
 		*upper = (struct upper){ .valid = true, .secondary = core->cr3_secondary, .table = mm->table[region], .filled = w.now };
 	}
 	pte = upper->secondary ? &core->secondary.pte[page % SLOTS] : &w.table[upper->table].pte[page % SLOTS];
-	if (!pte->present)
+	if (!walkable(pte))
 		return;
+	if (write && !pte->write) {
+		if (!pte->accessed)
+			COUNT(marked_by_fault);
+		pte->accessed = true;
+		return;
+	}
 	COUNT(walks);
 	if (upper->secondary)
 		COUNT(walks_secondary);
@@ -104,7 +121,7 @@ static void start_walk(struct core *core, int page)
 }
 
 /* An access by the program, by the kernel for it, or by an NMI: nmi_uaccess_okay(), and not lazy. */
-void cpu_use(struct core *core, int page)
+void cpu_use(struct core *core, int page, bool write)
 {
 	struct mm *mm = &w.mm[core->cr3_mm];
 	struct entry *entry = &core->tlb[core->cr3_asid][page];
@@ -114,7 +131,7 @@ void cpu_use(struct core *core, int page)
 	if (core->loaded != core->cr3_mm || core->cr3_secondary)
 		fail("window", "core %d uses user memory while loaded_mm and CR3 differ", (int)(core - w.core));
 	if (!entry->valid) {
-		start_walk(core, page);
+		start_walk(core, page, write);
 		finish_walk(core);
 		return;
 	}
@@ -123,6 +140,17 @@ void cpu_use(struct core *core, int page)
 	if (entry->filled < mm->dead_before[page])
 		fail("stale", "core %d uses page %d of mm %d as it was before an operation that has finished",
 		     (int)(core - w.core), page, core->cr3_mm);
+	if (write && !entry->write) {	/* walks once more, whatever the TLB holds; a fault drops the entry, or nearly so */
+		start_walk(core, page, true);
+		finish_walk(core);
+		if (random_below(2)) {
+			entry->valid = false;
+			COUNT(dropped_by_fault);
+		}
+		return;
+	}
+	if (write)
+		COUNT(wrote);
 	COUNT(used);
 	if (core->op.kind || tlb_busy(core))
 		COUNT(used_inside_operation);
@@ -137,7 +165,7 @@ const struct entry *cpu_read(struct core *core, int page)
 	const struct entry *entry = &core->tlb[core->cr3_asid][page];
 
 	if (!entry->valid) {
-		start_walk(core, page);
+		start_walk(core, page, false);
 		finish_walk(core);
 	}
 	return entry;
@@ -152,7 +180,7 @@ void cpu_step(struct core *core)
 	if (!core->cr3_mm)
 		return;
 	if (core->insert.irqs_off && random_below(2))	/* speculation is where it hurts */
-		return start_walk(core, (int)random_below(PAGES));
+		return start_walk(core, (int)random_below(PAGES), false);
 	switch (random_below(8)) {
 	case 0:
 		if (w.apart && random_below(8))
@@ -171,10 +199,10 @@ void cpu_step(struct core *core)
 		break;
 	case 3:
 		if (own && (hot || !random_below(256)) && !core->walk.valid)
-			start_walk(core, page);
+			start_walk(core, page, false);
 		break;
 	default:
 		if ((own && hot) || core->tlb[core->cr3_asid][page].valid || !random_below(256))
-			cpu_use(core, page);
+			cpu_use(core, page, !random_below(8));
 	}
 }

@@ -15,12 +15,20 @@
  * when the primary is back. INVLPG drops all of them and spares the TLB. The
  * secondary PTE is clear before CR3 goes back: what is evicted from the TLB must
  * never come back but by the primary PTE, and its hwA.
+ *
+ * Hidden: a page may be left with P = 0 in the primary PTE, while Linux goes on taking it
+ * for present. A write to a read-only one faults, and the walk of that fault finds nothing to
+ * set hwA in: so the SPTE still tells who holds the entry. (What is writable is dirty, too, in a
+ * kernel: a write through a clean entry walks. There are no dirty bits here.) To hardware the slot is empty, so it may be
+ * inserted again, by whoever may alone hold it. But what it maps has not been taken from it:
+ * that no flush is under way says nothing about who holds that.
  */
 #include "model.h"
 
-void insert_start(struct core *core, int table, int region, u32 slots)
+/* @reused: slot whose page core->op.old mapped read-only, until this hold; NOBODY: none. */
+void insert_start(struct core *core, int table, int region, u32 slots, int reused)
 {
-	core->insert = (struct insert){ .on = true, .table = table, .region = region, .slots = slots };
+	core->insert = (struct insert){ .on = true, .table = table, .region = region, .slots = slots, .reused = reused };
 }
 
 static bool is_wanted(const struct insert *insert, int slot)
@@ -37,15 +45,18 @@ static struct mm *mm_of(const struct core *core)
 static bool is_free(const struct core *core, int slot)
 {
 	const struct insert *insert = &core->insert;
+	const struct pte *pte = &w.table[insert->table].pte[slot];
 	struct abis_verdict verdict = abis_decide(*spte_of(&w.table[insert->table], slot), false, insert->version);
 
 	if (verdict.targets == ABIS_NONE) {
 		COUNT(insert_over_none);
 	} else if (verdict.targets == ABIS_CPU && &w.core[verdict.cpu] == core) {
 		COUNT(insert_over_own);
-	} else if (insert->quiet) {
+	} else if (insert->quiet && !pte->hidden) {
 		COUNT(insert_over_flushed);
 	} else {
+		if (pte->hidden)
+			COUNT(hidden_refused);
 		COUNT(insert_refused);
 		return false;
 	}
@@ -62,6 +73,21 @@ static void choose_slots(struct core *core)
 	insert->on = insert->slots != 0;
 }
 
+static struct pte page_to_map(const struct insert *insert, int slot, const struct pte *old)
+{
+	const struct pte *pte = &w.table[insert->table].pte[slot];
+	struct pte new = { .present = true, .write = random_below(2), .page = ++w.pages };
+
+	if (pte->present)	/* hidden */
+		return *pte;
+	if (slot == insert->reused) {
+		new.page = old->page;
+		new.write = true;
+	}
+	new.hidden = random_below(4);
+	return new;
+}
+
 static void wire(struct core *core)
 {
 	struct insert *insert = &core->insert;
@@ -72,8 +98,9 @@ static void wire(struct core *core)
 	for (int slot = 0; slot < SLOTS; slot++) {
 		if (!is_wanted(insert, slot))
 			continue;
-		insert->pte[slot] = (struct pte){ .present = true, .write = random_below(2), .page = ++w.pages };
+		insert->pte[slot] = page_to_map(insert, slot, &core->op.old);
 		core->secondary.pte[slot] = insert->pte[slot];
+		core->secondary.pte[slot].hidden = false;
 	}
 }
 
@@ -92,13 +119,22 @@ static void clear_secondary(struct core *core)
 		core->secondary.pte[slot] = (struct pte){ 0 };
 }
 
+static void set_one(struct pte *pte, struct pte new)
+{
+	if (pte->hidden)
+		COUNT(hidden_again);
+	else if (new.hidden)
+		COUNT(hidden);
+	*pte = new;
+}
+
 static void set_primary(struct core *core)
 {
 	const struct insert *insert = &core->insert;
 
 	for (int slot = 0; slot < SLOTS; slot++)
 		if (is_wanted(insert, slot))
-			w.table[insert->table].pte[slot] = insert->pte[slot];
+			set_one(&w.table[insert->table].pte[slot], insert->pte[slot]);
 }
 
 static void record(struct core *core)

@@ -12,6 +12,12 @@
  *   4. SPTE_UNCACHED only after the flush, or its elision, within this hold.
  *   5. spte_private() only as in insert.c, and only while eliding is on.
  *   6. A gather that is not alone asks abis_decide() also about what it passes by.
+ *   7. What is hidden is not present to hardware, but may be held: whoever takes it asks
+ *      about it, and flushes, as if it were; in any mode.
+ *   8. A fault for want of rights ends in rule 9, or 1 to 3 (a copy); any other in an
+ *      insertion over it, or it is revealed, and its SPTE stays as it is.
+ *   9. A PTE is made writable and private only if it was taken away (rule 1) and none but
+ *      the core itself may hold it; the core flushes it, then inserts. Else it stays as Linux has it.
  */
 #include "model.h"
 
@@ -70,6 +76,19 @@ static bool lock(struct core *core, int table)
 static void unlock(int table)
 {
 	w.table[table].lock = NOBODY;
+}
+
+/* pte_accessible(), pte_needs_flush(): could anybody hold it? */
+static bool accessible(struct pte pte)
+{
+	return pte.present;
+}
+
+static void reveal(struct pte *pte)
+{
+	if (pte->hidden)
+		COUNT(revealed);
+	pte->hidden = false;
 }
 
 static void take_from(struct core *core, struct pte *pte, struct pte new)
@@ -136,6 +155,8 @@ static void decide(struct op *op, struct table *table, int slot, int page)
 {
 	struct abis_verdict verdict = { .targets = ABIS_ALL, .reason = ABIS_NEVER };
 
+	if (op->old.hidden && !op->track)
+		COUNT(hidden_when_off);
 	if (op->track && op->elide) {
 		verdict = abis_decide(*spte_of(table, slot), op->old.accessed, op->version);
 		truth_decided(table, slot, op, verdict);
@@ -274,6 +295,8 @@ static void pass_by(struct op *op, struct table *table)
 
 	op->when[op->slot] = pte->present ? table->protected_at[op->slot] : w.now;
 	op->done[op->slot] = true;
+	if (op->kind == OP_PROTECT && random_below(2))
+		reveal(pte);
 	op->step = (op->nested || op->pending_batch) && may_ask(op) ? 10 : 12;
 }
 
@@ -290,6 +313,46 @@ static u32 empty_slots(const struct table *table)
 	for (int slot = 0; slot < SLOTS; slot++)
 		slots |= (u32)!table->pte[slot].present << slot;
 	return slots;
+}
+
+/* Was the slot inserted in this hold? The core's own insertion is done by the time of the next step. */
+static bool was_inserted(const struct core *core)
+{
+	return core->insert.slots >> slot_of(core->op.page) & 1;
+}
+
+/*
+ * What is hidden is there, and nobody can walk to it: a fault inserts it, or lets all walk; with
+ * its neighbours, which another core is likely to ask for next. For want of rights: OP_COW and
+ * OP_REUSE, or as wp_page_reuse() does it.
+ */
+static void fault_revealed(struct op *op, struct table *table)
+{
+	struct pte *pte = &table->pte[slot_of(op->page)];
+
+	for (int slot = 0; slot < SLOTS; slot++)
+		if (slot == (int)slot_of(op->page) || random_below(2))
+			reveal(&table->pte[slot]);
+	if (op->write && !pte->write)
+		pte->write = pte->accessed = true;
+}
+
+static void fault_present(struct core *core, const struct table *table, struct pte *pte)
+{
+	struct op *op = &core->op;
+	int holder = table->private[slot_of(op->page)];
+
+	if (!pte->hidden) {
+		if (op->write && !pte->write)
+			pte->write = pte->accessed = true;
+		return;
+	}
+	if (op->write && !pte->write)
+		COUNT(hidden_written);
+	else if (holder && &w.core[holder - 1] != core)
+		COUNT(hidden_read_elsewhere);
+	if ((!op->write || pte->write) && may_insert(core))
+		insert_start(core, op->table, op->region, 1u << slot_of(op->page), NOBODY);
 }
 
 /* do_anonymous_page(), set_pte_range(), wp_page_reuse(), remove_migration_pte() */
@@ -311,20 +374,24 @@ static void fault(struct core *core)
 	case 1:
 		if (!lock(core, op->table))
 			op->step = 1;
+		core->insert.slots = 0;
 		break;
 	case 2:
 		if (!pte->present) {
+			op->write = false;
 			if (may_insert(core))	/* with its neighbours, perhaps: do_fault_around() */
-				insert_start(core, op->table, op->region, random_below(2) ? empty_slots(&w.table[op->table]) : 1u << slot_of(op->page));
+				insert_start(core, op->table, op->region, random_below(2) ? empty_slots(&w.table[op->table]) : 1u << slot_of(op->page), NOBODY);
 			break;
 		}
-		if (!pte->write)
-			pte->write = pte->accessed = true;
-		op->step = 4;
+		fault_present(core, &w.table[op->table], pte);
 		break;
 	case 3:
-		if (pte->present)
+		if (pte->present) {
+			if (pte->hidden && !was_inserted(core))
+				fault_revealed(op, &w.table[op->table]);
+			truth_resolved(core, op->page, was_inserted(core));
 			break;
+		}
 		*pte = (struct pte){ .present = true, .write = random_below(2), .accessed = random_below(2), .page = ++w.pages };
 		if (!pte->accessed)
 			COUNT(born_old);
@@ -425,24 +492,30 @@ static void gather(struct core *core)
 		op->slot = 0;
 		break;
 	case 5:
-		if (!pte->present || (op->kind == OP_PROTECT && !pte->write)) {
+		if (!pte->present || (op->kind == OP_PROTECT && !pte->write && !(pte->hidden && op->restored))) {
 			pass_by(op, table);
 			break;
 		}
 		take_from(core, pte, (struct pte){ 0 });
+		if (op->old.hidden && op->kind == OP_PROTECT)
+			COUNT(hidden_protected);
+		else if (op->old.hidden)
+			COUNT(hidden_zapped);
 		break;
 	case 6:
 		if (taken(op, table, op->slot))
 			op->step = 6;
 		break;
 	case 7:
-		decide(op, table, op->slot, first + op->slot);
+		if (accessible(op->old))
+			decide(op, table, op->slot, first + op->slot);
 		break;
 	case 8:
 		if (op->kind == OP_PROTECT) {
 			table->protected_at[op->slot] = op->when[op->slot];
 			*pte = op->old;
 			pte->write = false;
+			reveal(pte);
 		}
 		op->step = 12;
 		break;
@@ -484,7 +557,30 @@ static void gather(struct core *core)
 	}
 }
 
-/* ptep_clear_flush() of wp_page_copy(), page_vma_mkclean_one(), and of unmapping one by one. */
+static bool is_core(const struct core *core, u32 cpu)
+{
+	return &w.core[cpu] == core;
+}
+
+/* Has the core asked, and may none but itself hold what was taken? Nobody else is interrupted for more rights. */
+static bool is_alone(const struct core *core)
+{
+	const struct op *op = &core->op;
+
+	if (!may_ask(op))
+		return false;
+	return op->range.targets == ABIS_NONE || (op->range.targets == ABIS_CPU && is_core(core, op->range.cpu));
+}
+
+/* wp_page_reuse(): whoever holds the old rights faults, and finds the new ones. */
+static void map_in_place(struct pte *pte, struct pte old)
+{
+	*pte = old;
+	reveal(pte);
+	pte->write = pte->accessed = true;
+}
+
+/* ptep_clear_flush() of wp_page_copy(), page_vma_mkclean_one(), and of unmapping one by one; wp_page_reuse(). */
 static void clear_flush(struct core *core)
 {
 	struct op *op = &core->op;
@@ -503,16 +599,27 @@ static void clear_flush(struct core *core)
 			op->step = 0;
 		break;
 	case 1:
-		take_from(core, pte, (struct pte){ 0 });
-		if (!op->old.present)
+		if (!pte->present || (op->kind == OP_REUSE && pte->write)) {
 			op->step = 7;
+			break;
+		}
+		take_from(core, pte, (struct pte){ 0 });
 		break;
 	case 2:
 		if (taken(op, table, slot))
 			op->step = 2;
 		break;
 	case 3:
-		decide(op, table, slot, op->page);
+		if (accessible(op->old))
+			decide(op, table, slot, op->page);
+		if (op->old.hidden && op->kind != OP_MKCLEAN && op->range.targets == ABIS_CPU && is_core(core, op->range.cpu))
+			COUNT(hidden_private_written);
+		if (op->kind == OP_REUSE && !is_alone(core)) {
+			COUNT(reuse_in_place);
+			map_in_place(pte, op->old);
+			op->step = 7;
+			break;
+		}
 		flush_range(core, op->page, op->page, op->full);
 		break;
 	case 4:
@@ -527,16 +634,25 @@ static void clear_flush(struct core *core)
 		if (op->kind == OP_MKCLEAN) {
 			*pte = op->old;
 			pte->write = pte->accessed = false;
-		} else if (op->restored) {
+			pte->hidden = may_ask(op) && random_below(2);
+			if (pte->hidden)
+				COUNT(hidden_by_mkclean);
+		} else if (op->restored && op->kind != OP_REUSE) {
 			*pte = op->old;
 		} else if (may_insert(core)) {
-			insert_start(core, op->table, op->region, 1u << slot);
+			insert_start(core, op->table, op->region, 1u << slot, op->kind == OP_REUSE ? slot : NOBODY);
 		}
 		break;
 	case 6:
 		if (pte->present) {
-			if (table->private[slot])
+			if (table->private[slot] && op->kind == OP_REUSE)
+				COUNT(inserted_by_reuse);
+			else if (table->private[slot])
 				COUNT(inserted_by_cow);
+			break;
+		}
+		if (op->kind == OP_REUSE) {
+			map_in_place(pte, op->old);
 			break;
 		}
 		*pte = (struct pte){ .present = true, .write = true, .accessed = true, .page = ++w.pages };
@@ -574,13 +690,16 @@ static void reclaim(struct core *core)
 			break;
 		}
 		take_from(core, pte, (struct pte){ 0 });
+		if (op->old.hidden)
+			COUNT(hidden_reclaimed);
 		break;
 	case 2:
 		if (taken(op, table, slot))
 			op->step = 2;
 		break;
 	case 3:
-		decide(op, table, slot, op->page);
+		if (accessible(op->old))
+			decide(op, table, slot, op->page);
 		op->need = op->range.targets != ABIS_NONE;
 		if (!op->need)
 			op->step = 9;
@@ -740,7 +859,10 @@ static void remap(struct core *core)
 			op->step = 6;
 		break;
 	case 7:
-		decide(op, &w.table[from], slot, op->page);
+		if (accessible(op->old))
+			decide(op, &w.table[from], slot, op->page);
+		if (op->old.hidden)
+			COUNT(hidden_moved);
 		w.table[to].pte[new_slot] = op->old;
 		flush_range(core, op->page, op->page, op->full);
 		break;
@@ -872,6 +994,8 @@ static void fork_mm(struct core *core)
 		new = &w.table[child->table[op->region]];
 		new->pte[op->slot] = op->old;
 		new->pte[op->slot].write = new->pte[op->slot].accessed = false;
+		if (op->old.hidden)
+			COUNT(hidden_forked);
 		op->step = 3;
 		break;
 	case 9:
@@ -1008,7 +1132,7 @@ bool is_own(const struct core *core, int page)
 void op_start(struct core *core, enum op_kind kind)
 {
 	struct op *op = &core->op;
-	bool own = kind == OP_FAULT || kind == OP_ZAP || kind == OP_UNMAP_TABLE || kind == OP_PROTECT || kind == OP_REMAP ||
+	bool own = kind == OP_FAULT || kind == OP_REUSE || kind == OP_ZAP || kind == OP_UNMAP_TABLE || kind == OP_PROTECT || kind == OP_REMAP ||
 		   kind == OP_MOVE_TABLE || kind == OP_FORK;
 
 	if (own && core->current_mm == NOBODY)
@@ -1017,7 +1141,7 @@ void op_start(struct core *core, enum op_kind kind)
 		own = false;
 	*op = (struct op){ .kind = kind, .mm = own ? core->current_mm : any_live(), .page = some_page(),
 			   .other = (int)random_below(PAGES), .other_mm = any_live(), .full = !random_below(16), .child = NOBODY,
-			   .restored = !random_below(3), .shared = random_below(2) };
+			   .restored = !random_below(3), .shared = random_below(2), .write = random_below(2) };
 	if (kind == OP_FAULT && w.apart && random_below(4))
 		op->page = (int)(core - w.core) % PAGES;
 	op->region = region_of(op->page);
@@ -1031,6 +1155,7 @@ void op_step(struct core *core)
 	case OP_UNMAP_TABLE:
 	case OP_PROTECT: gather(core); break;
 	case OP_COW:
+	case OP_REUSE:
 	case OP_MKCLEAN: clear_flush(core); break;
 	case OP_RECLAIM: reclaim(core); break;
 	case OP_YOUNG: young(core); break;

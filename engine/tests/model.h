@@ -31,6 +31,7 @@
 
 struct pte {
 	bool present, write, accessed;
+	bool hidden;			/* present to Linux, P = 0 to hardware: read-only, and hwA clear */
 	u32 page;
 };
 
@@ -106,7 +107,7 @@ struct flush_range {
 
 struct insert {
 	bool on, irqs_off, quiet, in_flight;
-	int step, table, region;
+	int step, table, region, reused;	/* a slot that was taken out to be mapped again, writable; or NOBODY */
 	u32 slots;
 	struct pte pte[SLOTS];
 	u64 began, version;
@@ -122,13 +123,13 @@ struct batch {
 
 enum op_kind {
 	OP_NONE, OP_FAULT, OP_ZAP, OP_UNMAP_TABLE, OP_COW, OP_MKCLEAN, OP_RECLAIM, OP_PROTECT, OP_YOUNG,
-	OP_REMAP, OP_MOVE_TABLE, OP_FORK, OP_ROUND, OP_RUN, OP_LAZY, OP_MODE, OP_REFUSE, OPS,
+	OP_REMAP, OP_MOVE_TABLE, OP_FORK, OP_REUSE, OP_ROUND, OP_RUN, OP_LAZY, OP_MODE, OP_REFUSE, OPS,
 };
 
 struct op {
 	enum op_kind kind;
 	int step, mm, other_mm, page, other, table, slot, child, region, cpu;
-	bool track, elide, need, shared, nested, pending_batch, recent_only, restored, full, in_flight;
+	bool track, elide, need, shared, nested, pending_batch, recent_only, restored, full, in_flight, write;
 	int ask;			/* taken() */
 	u32 pending;
 	struct pte old;
@@ -188,8 +189,11 @@ extern struct world w;
 	X(narrowed) X(narrowed_set) X(narrowed_late) X(narrowed_interrupted) X(narrowed_local) X(narrowed_owed) X(narrowed_owed_and_interrupted) \
 	X(narrowed_by_batch) X(owed_by_handler) X(paid_by_switch) X(paid_by_new_asid) X(paid_by_lazy_return) X(paid_by_interrupt) \
 	X(paid_when_off) \
-	X(inserted) X(inserted_together) X(inserted_by_cow) X(insert_over_none) X(insert_over_own) X(insert_over_flushed) X(insert_refused) \
+	X(inserted) X(inserted_together) X(inserted_by_cow) X(inserted_by_reuse) X(reuse_in_place) X(insert_over_none) X(insert_over_own) X(insert_over_flushed) X(insert_refused) \
 	X(window_walked_primary) X(window_interrupt_waited) X(walks_secondary) \
+	X(hidden) X(hidden_by_mkclean) X(hidden_again) X(hidden_refused) X(revealed) X(hidden_walked) X(hidden_written) X(hidden_private_written) \
+	X(hidden_read_elsewhere) X(hidden_zapped) X(hidden_reclaimed) X(hidden_protected) X(hidden_moved) X(hidden_forked) X(hidden_when_off) \
+	X(marked_by_fault) X(dropped_by_fault) X(wrote) \
 	X(walks) X(walks_dropped) X(walks_outlive_cr3) X(evicted) X(used) X(used_inside_operation) X(used_stale_in_time) X(probed)
 enum {
 #define X(name) COUNT_##name,
@@ -217,7 +221,7 @@ static inline int some_page(void)
 
 /* hardware.c */
 void cpu_step(struct core *core);
-void cpu_use(struct core *core, int page);
+void cpu_use(struct core *core, int page, bool write);
 void cpu_load_cr3(struct core *core, int mm, int asid, bool flush);
 void cpu_load_secondary(struct core *core, bool secondary);
 const struct entry *cpu_read(struct core *core, int page);
@@ -236,6 +240,8 @@ void truth_blocked(struct mm *mm, bool round);
 void truth_owed(int mm, u32 cpu);
 void truth_paid(int mm, u32 cpu);
 void truth_read(const struct core *core, const struct entry *entry);
+void truth_taken(const struct pte *pte);
+void truth_resolved(const struct core *core, int page, bool inserted);
 void truth_inserted(struct table *table, int slot, u32 cpu, u64 version, bool in_flight);
 
 /* tlb.c */
@@ -248,7 +254,7 @@ void flush_start_narrow(struct core *core, int mm, int first, int last, bool ful
 void owe(int mm, u32 cpu);
 
 /* insert.c */
-void insert_start(struct core *core, int table, int region, u32 slots);
+void insert_start(struct core *core, int table, int region, u32 slots, int reused);
 void insert_step(struct core *core);
 
 /* kernel.c */

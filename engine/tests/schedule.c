@@ -28,7 +28,7 @@ _Noreturn void fail(const char *rule, const char *format, ...)
 
 static const u8 weights[OPS] = {
 	[OP_FAULT] = 60, [OP_ZAP] = 10, [OP_UNMAP_TABLE] = 1, [OP_COW] = 6, [OP_MKCLEAN] = 10, [OP_RECLAIM] = 10,
-	[OP_PROTECT] = 8, [OP_YOUNG] = 40, [OP_REMAP] = 8, [OP_MOVE_TABLE] = 4, [OP_FORK] = 2, [OP_ROUND] = 6,
+	[OP_PROTECT] = 8, [OP_REUSE] = 12, [OP_YOUNG] = 40, [OP_REMAP] = 8, [OP_MOVE_TABLE] = 4, [OP_FORK] = 2, [OP_ROUND] = 6,
 	[OP_RUN] = 16, [OP_LAZY] = 10, [OP_MODE] = 1, [OP_REFUSE] = 1,
 };
 
@@ -57,6 +57,7 @@ static void choose_swarm(void)
 	if (w.apart) {	/* thread-private memory: used by one core, then given back by some other */
 		swarm[OP_FAULT] += 200;
 		swarm[OP_ZAP] += random_below(200);
+		swarm[OP_REUSE] += random_below(100);
 		swarm[OP_MKCLEAN] += random_below(100);
 		swarm[OP_RUN] += random_below(300);
 		swarm[OP_LAZY] += random_below(300);

@@ -28,10 +28,12 @@ void owe(int mm, u32 cpu)
 /* test_and_clear_bit(). Whether anything is left off by now makes no difference: debts outlive the mode. */
 static bool take_owed(const struct core *core, int index)
 {
-	struct mm *mm = &w.mm[index];
+	struct mm *mm = &w.mm[index < 0 ? 0 : index];
 	u32 cpu = (u32)(core - w.core);
 	bool owed = mm->owed >> cpu & 1;
 
+	if (index < 0)
+		fail("stale", "core %u is to flush while it says that nothing is loaded", cpu);
 	mm->owed &= ~(1u << cpu);
 	if (owed)
 		truth_paid(index, cpu);

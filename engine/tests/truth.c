@@ -97,11 +97,31 @@ void truth_cleared(struct table *table, int slot, bool accessed, u64 version, bo
 		COUNT(stamped_quiet);
 }
 
+/* What hardware cannot see it cannot mark, and Linux does not: else nobody could tell who holds it. */
+void truth_taken(const struct pte *pte)
+{
+	if (pte->hidden && pte->accessed)
+		fail("marked", "a PTE that is hidden is marked as accessed");
+}
+
+/* A fault of a page that is present has come to its end: it will not come again at once. */
+void truth_resolved(const struct core *core, int page, bool inserted)
+{
+	const struct mm *mm = &w.mm[core->op.mm];
+	const struct pte *pte = &w.table[mm->table[page / SLOTS]].pte[page % SLOTS];
+
+	if (pte->hidden && !inserted)
+		fail("starved", "core %d has faulted on page %d, which is as hidden as it was", (int)(core - w.core), page);
+	if (core->op.write && !pte->write)
+		fail("starved", "core %d has faulted on a write to page %d, which is still read-only", (int)(core - w.core), page);
+}
+
 /* What has been clear for long enough is found to be so: not only safe, also of use. */
 void truth_decided(const struct table *table, int slot, const struct op *op, struct abis_verdict verdict)
 {
 	u64 proof_at = table->proof_at[slot];
 
+	truth_taken(&op->old);
 	if (!op->old.accessed && table->private[slot] && verdict.targets == ABIS_ALL)
 		fail("starved", "core %d alone can hold the entry, all are flushed", table->private[slot] - 1);
 	if (op->old.accessed || !proof_at || op->version < proof_at || op->version >= proof_at + 200)
