@@ -18,6 +18,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "harness/harness.h"
@@ -55,7 +56,8 @@ static struct {
 	_Atomic uint64_t picked;	/* ... that the picker is done with */
 	_Atomic uint64_t floors[PROBES];	/* no word up to this one may be read any more */
 	_Atomic bool stop;
-	uint64_t random, seen, met;
+	_Atomic uint64_t switch_ns;	/* what it took the last time */
+	uint64_t random, seen, met, sweeps_ns;
 } state;
 
 static uint64_t draw(uint64_t below)
@@ -78,6 +80,14 @@ static void raise_floor(unsigned int probe, uint64_t word)
 {
 	if (atomic_load(&state.floors[probe]) < word)
 		atomic_store(&state.floors[probe], word);
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000ULL + (uint64_t)now.tv_nsec;
 }
 
 /* Readers */
@@ -127,14 +137,23 @@ static void discard(struct run *run, unsigned int probe)
 		workload_fail(run, "MADV_DONTNEED of one page was refused: %s", strerror(errno));
 }
 
+static void switch_on(struct run *run)
+{
+	const uint64_t begun = now_ns();
+
+	if (file_write(MODE, state.mode))
+		workload_fail(run, MODE " cannot be set to %s", state.mode);
+	state.switch_ns = now_ns() - begun;
+}
+
 static void pick_one(struct run *run, uint64_t generation)
 {
 	const unsigned int probe = (unsigned int)draw(PROBES);
 	const bool refills = draw(2);
 	uint64_t turns = draw(2) ? draw(WAIT_TURNS) : 0;
 
-	if (state.switching == DURING && file_write(MODE, state.mode))
-		workload_fail(run, MODE " cannot be set to %s", state.mode);
+	if (state.switching == DURING)
+		switch_on(run);
 	while (is_present(probe) && state.swept != generation && !state.stop)
 		cpu_pause();
 	state.seen += state.swept != generation;
@@ -172,6 +191,8 @@ static int switch_mode(struct run *run, const char *mode)
 
 static void sweep(struct run *run, uint64_t generation)
 {
+	uint64_t begun;
+
 	if (state.switching == DURING && switch_mode(run, "off"))
 		return;
 	for (unsigned int probe = 0; probe < PROBES; probe++)
@@ -184,9 +205,14 @@ static void sweep(struct run *run, uint64_t generation)
 		return;
 	wait_for_readers(run);
 	atomic_store(&state.sweep, generation);
+	/* It is to begin before the mode is on, and to end after. */
+	if (state.switching == DURING && state.switch_ns)
+		nanosleep(&(struct timespec){ .tv_nsec = (long)(run->seed + generation * 7) % 16 * (long)state.switch_ns / 16 }, NULL);
+	begun = now_ns();
 	if (madvise(state.area, state.tables * TABLE_BYTES, MADV_DONTNEED))
 		workload_fail(run, "MADV_DONTNEED was refused: %s", strerror(errno));
 	atomic_store(&state.swept, generation);
+	state.sweeps_ns += now_ns() - begun;
 	for (unsigned int probe = 0; probe < PROBES; probe++)
 		raise_floor(probe, swept_word(generation));
 	while (atomic_load(&state.picked) != generation)
@@ -252,6 +278,8 @@ static int measure(struct run *run)
 	report_extra(run, "stale_reads", 0);
 	report_extra(run, "found_empty_sweeps", (double)state.seen);
 	report_extra(run, "met_sweeps", (double)state.met);
+	report_extra(run, "sweep_us", (double)state.sweeps_ns / 1000 / (double)run->units);
+	report_extra(run, "switch_us", (double)state.switch_ns / 1000);
 	return 0;
 }
 

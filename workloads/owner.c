@@ -3,13 +3,14 @@
  * A thread comes back to pages that it alone had touched, and that others have
  * taken away meanwhile.
  *
- * The owner writes a fresh block on its own CPU. Then it runs on, reads the
+ * The owner writes (of a file: reads) a fresh block on its own CPU. Then it runs on, reads the
  * block, sleeps (a lazy CPU), leaves the CPU to another process, or moves to
  * another CPU; and it may come back early, in the middle of what follows. The
  * first thread takes the first half of the block away, the second one (with
  * three threads or more) the other half at the same time: by munmap, mprotect,
- * mremap, MADV_DONTNEED, migration or reclaim. When both are done, the owner
- * looks, from its own CPU: a page must fault, be empty, or hold the newer word.
+ * mremap, MADV_DONTNEED, migration, reclaim or a write through /proc/self/mem,
+ * which copies a file's page. When both are done, the owner looks, from its own
+ * CPU: a page must fault, be empty, or hold the newer word.
  *
  * A kernel that knows who alone may hold a page interrupts only that CPU, or
  * none at all if it runs something else: then that must be made up for when it
@@ -17,6 +18,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <linux/mempolicy.h>
@@ -38,12 +40,13 @@
 #define BLOCK_PAGES (2 * HALF_PAGES)
 #define SWAP_BYTES (32UL << 20)
 #define NAP_NS 20000
+#define PAGEMAP_PRESENT (1ULL << 63)
 #define LEAVE UINT32_MAX
 #define WRITTEN 0x0eULL
 #define NEWER 0x0fULL
 
 enum where { RUNS, READS, SLEEPS, AWAY, MOVED, WHERES };
-enum taking { UNMAP, PROTECT, REMAP, DONTNEED, MIGRATE, PAGEOUT, TAKINGS };
+enum taking { UNMAP, PROTECT, REMAP, DONTNEED, MIGRATE, PAGEOUT, COPY, TAKINGS };
 
 /* In memory that the process which takes the CPU shares. Generations, and what goes with them. */
 struct owner {
@@ -62,15 +65,19 @@ static struct {
 	struct owner *owners;		/* by thread */
 	unsigned int first;		/* thread that is an owner */
 	_Atomic uint32_t helper_order, helper_done;
+	_Atomic uint32_t half_taken;	/* the first one */
+	bool helper_waits;		/* until the first half is being taken */
 	unsigned int block;		/* that is being taken */
 	enum taking takings[2];
+	const char *only[2];		/* or NULL: any */
 	unsigned int node_count, nodes[NODES_MAX];
 	bool has_swap;
+	int file, memory, pagemap;	/* what is copied; /proc/self/mem; /proc/self/pagemap */
 	uint64_t random, places[WHERES];
 } state;
 
 static const char *const wheres[WHERES] = { "ran on", "read", "slept", "had left its CPU", "had moved" };
-static const char *const takings[TAKINGS] = { "munmap", "mprotect", "mremap", "MADV_DONTNEED", "move_pages", "MADV_PAGEOUT" };
+static const char *const takings[TAKINGS] = { "munmap", "mprotect", "mremap", "dontneed", "migrate", "reclaim", "copy" };
 
 static uint64_t draw(uint64_t below)
 {
@@ -210,8 +217,12 @@ static void own(struct run *run, unsigned int index)
 			syscall(SYS_futex, &owner->order, FUTEX_WAIT, last, NULL, NULL, 0);
 		if (generation == LEAVE)
 			return;
-		for (uint64_t page = 0; page < BLOCK_PAGES; page++)
-			*page_at(index, page) = word_of(WRITTEN, generation, page);
+		for (uint64_t page = 0; page < BLOCK_PAGES; page++) {
+			if (state.takings[page / HALF_PAGES] == COPY)
+				(void)*page_at(index, page);
+			else
+				*page_at(index, page) = word_of(WRITTEN, generation, page);
+		}
 		be_elsewhere(run, owner, index, generation);
 		wait_for(&owner->done, generation);
 		check(run, owner, index, generation);
@@ -250,9 +261,23 @@ static int take(char *at, enum taking taking)
 		return madvise(at, HALF_BYTES, MADV_DONTNEED);
 	case MIGRATE:
 		return move_away(at);
-	default:
+	case PAGEOUT:
 		return madvise(at, HALF_BYTES, MADV_PAGEOUT);
+	default:
+		return 0;
 	}
+}
+
+/* By a store, or in the kernel: then no walk of this CPU marks the page that is copied. */
+static void write_newer(struct run *run, uint64_t page, uint32_t generation, bool by_kernel)
+{
+	const uint64_t word = word_of(NEWER, generation, page);
+	volatile uint64_t *at = page_at(state.block, page);
+
+	if (!by_kernel)
+		*at = word;
+	else if (pwrite(state.memory, &word, sizeof(word), (off_t)(uintptr_t)at) != sizeof(word))
+		workload_fail(run, "a write through /proc/self/mem was refused: %s", strerror(errno));
 }
 
 static void take_half(struct run *run, unsigned int half, uint32_t generation)
@@ -264,10 +289,18 @@ static void take_half(struct run *run, unsigned int half, uint32_t generation)
 		workload_fail(run, "%s of %lu pages was refused: %s", takings[taking], HALF_PAGES, strerror(errno));
 		return;
 	}
-	if (taking != MIGRATE && taking != PAGEOUT)
+	if (taking != MIGRATE && taking != PAGEOUT && taking != COPY)
 		return;
 	for (uint64_t page = half * HALF_PAGES; page < (half + 1) * HALF_PAGES; page++)
-		*page_at(state.block, page) = word_of(NEWER, generation, page);
+		write_newer(run, page, generation, taking == COPY);
+}
+
+static bool is_present(unsigned int block, uint64_t page)
+{
+	uint64_t entry = 0;
+	const off_t at = (off_t)((uintptr_t)page_at(block, page) / PAGE_BYTES * sizeof(entry));
+
+	return pread(state.pagemap, &entry, sizeof(entry), at) == sizeof(entry) && entry & PAGEMAP_PRESENT;
 }
 
 static void help(struct run *run)
@@ -279,19 +312,37 @@ static void help(struct run *run)
 			cpu_pause();
 		if (generation == LEAVE)
 			return;
+		while (state.helper_waits && is_present(state.block, 0) && state.half_taken != generation)
+			cpu_pause();
 		take_half(run, 1, generation);
 		atomic_store(&state.helper_done, generation);
 	}
 }
 
-static enum taking draw_taking(void)
+static enum taking draw_taking(unsigned int half)
 {
 	for (;;) {
 		const enum taking taking = (enum taking)draw(TAKINGS);
 
+		if (state.only[half] && strcmp(state.only[half], takings[taking]))
+			continue;
 		if ((taking != MIGRATE || state.node_count > 1) && (taking != PAGEOUT || state.has_swap))
 			return taking;
 	}
+}
+
+static int map_block(struct run *run, unsigned int index)
+{
+	int error = region_map(run, &state.area, index, -1);
+
+	for (unsigned int half = 0; half < 2 && !error; half++) {
+		char *at = region_at(&state.area, index) + half * HALF_BYTES;
+
+		if (state.takings[half] == COPY && mmap(at, HALF_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED,
+							state.file, 0) != at)
+			error = workload_fail(run, "mmap of a file was refused: %s", strerror(errno));
+	}
+	return error;
 }
 
 static void one_block(struct run *run, unsigned int index, uint32_t generation)
@@ -300,10 +351,10 @@ static void one_block(struct run *run, unsigned int index, uint32_t generation)
 	uint64_t pauses;
 
 	state.block = index;
-	if (region_map(run, &state.area, index, -1))
+	for (unsigned int half = 0; half < 2; half++)
+		state.takings[half] = draw_taking(half);
+	if (map_block(run, index))
 		return;
-	state.takings[0] = draw_taking();
-	state.takings[1] = draw_taking();
 	owner->where = (enum where)draw(WHERES);
 	owner->moved_to = index + 1 + (unsigned int)draw(run->threads - 1);
 	owner->is_brief = draw(4) == 0;
@@ -315,8 +366,10 @@ static void one_block(struct run *run, unsigned int index, uint32_t generation)
 	wait_for(&owner->ready, generation);
 	while (pauses--)
 		cpu_pause();
+	state.helper_waits = draw(2);
 	atomic_store(&state.helper_order, generation);
 	take_half(run, 0, generation);
+	state.half_taken = generation;
 	if (state.first > 1)
 		wait_for(&state.helper_done, generation);
 	else
@@ -353,6 +406,19 @@ static int start_process(struct run *run, unsigned int index)
 	return owner->pid < 0 ? workload_fail(run, "no process: %s", strerror(-owner->pid)) : 0;
 }
 
+/* --set first=NAME, second=NAME: how the halves are taken. */
+static int read_option(struct run *run, unsigned int half)
+{
+	const char *name = option_text(half ? "second" : "first", NULL);
+	bool is_known = !name;
+
+	for (unsigned int i = 0; i < TAKINGS && !is_known; i++)
+		is_known = !strcmp(name, takings[i]) && (i != MIGRATE || state.node_count > 1) && (i != PAGEOUT || state.has_swap);
+	state.only[half] = name;
+	return is_known ? 0 : workload_fail(run, "%s is munmap, mprotect, mremap, dontneed, migrate (two nodes), reclaim (swap) "
+					    "or copy, not %s", half ? "second" : "first", name);
+}
+
 static int setup(struct run *run)
 {
 	const size_t bytes = THREADS_MAX * sizeof(struct owner);
@@ -367,6 +433,14 @@ static int setup(struct run *run)
 	state.owners = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (state.owners == MAP_FAILED)
 		return workload_fail(run, "no memory that processes share: %s", strerror(errno));
+	state.file = memfd_create("owner", MFD_CLOEXEC);
+	if (state.file < 0 || ftruncate(state.file, HALF_BYTES))
+		return workload_fail(run, "no file in memory: %s", strerror(errno));
+	state.memory = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+	if (state.memory < 0)
+		return workload_fail(run, "/proc/self/mem cannot be opened: %s", strerror(errno));
+	/* Without it the second half is taken when the first is. */
+	state.pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 	state.random = run->seed;
 	state.first = run->threads > 2 ? 2 : 1;
 	state.node_count = memory_nodes(state.nodes);
@@ -378,7 +452,8 @@ static int setup(struct run *run)
 		state.has_swap = true;
 	/* Without swap there is one way less: no reason not to run. */
 	run->has_skipped = false;
-	return 0;
+	error = read_option(run, 0);
+	return error ? error : read_option(run, 1);
 }
 
 static int measure(struct run *run)
