@@ -5,6 +5,7 @@
  *
  *   fresh      the access bits were cleared, no round since
  *   ranged     and small ranges were flushed elsewhere since
+ *   alone      and pages that only the caller had used were replaced elsewhere since
  *   again      cleared, two rounds, used by all, cleared again
  *   used       cleared, two rounds, used by all
  *   synced     written back, so flushed everywhere, then used by all
@@ -337,6 +338,19 @@ static int bring_ranged(struct run *run, unsigned int region)
 	return error ? error : ranges_flush(run);
 }
 
+/* In mode full the kernel knows that nobody else holds these pages, and flushes nobody else. */
+static int bring_alone(struct run *run, unsigned int region)
+{
+	int error = touch_and_clear(run, region);
+
+	for (unsigned int i = 0; i < RANGES && !error; i++) {
+		error = region_map(run, &held.range, 0, -1);
+		for (uint64_t page = 0; page < RANGE_PAGES && !error; page++)
+			((volatile char *)region_at(&held.range, 0))[page * PAGE_BYTES] = 1;
+	}
+	return error;
+}
+
 /* Nobody holds the pages any more, and that is known. */
 static int bring_idle(struct run *run, unsigned int region)
 {
@@ -396,6 +410,7 @@ static int bring_unstamped(struct run *run, unsigned int region)
 static const struct scenario scenarios[] = {
 	{ "fresh", "recent", false, false, touch_and_clear },
 	{ "ranged", "recent", false, false, bring_ranged },
+	{ "alone", "recent", false, false, bring_alone },
 	{ "again", "recent", false, false, bring_again },
 	{ "used", "accessed", false, false, bring_used },
 	{ "synced", "accessed", true, false, bring_synced },
@@ -584,7 +599,7 @@ static int options_read(struct run *run)
 		if (scenarios[i].needs_mode && !held.is_idle)
 			return workload_skip(run, "%s needs a kernel that elides: --kernel abis:idle", held.scenario);
 	}
-	return is_known ? 0 : workload_fail(run, "scenario is fresh, ranged, again, used, synced, switched, unstamped, racing "
+	return is_known ? 0 : workload_fail(run, "scenario is fresh, ranged, alone, again, used, synced, switched, unstamped, racing "
 					    "or all, not %s", held.scenario);
 }
 
@@ -676,7 +691,7 @@ WORKLOAD(held_pages) = {
 	.name = "held",
 	.group = "stress",
 	.unit = "region changed",
-	.about = "Changes pages that every thread holds, in a state (--set scenario= fresh, ranged, again, used, synced, "
+	.about = "Changes pages that every thread holds, in a state (--set scenario= fresh, ranged, alone, again, used, synced, "
 		 "switched, unstamped, racing or all) in which one mistake would leave the flush out.",
 	.needs = "ext2,nodes",
 	.units = 12,
