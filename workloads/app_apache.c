@@ -28,7 +28,9 @@
 #define RESPONSE_BYTES_MAX (256 * 1024)
 
 /* All above 8 KiB: Apache's portable runtime (APR) reads smaller files instead of mapping them. */
-static const unsigned int file_bytes[FILES] = { 120000, 150000, 180000, 210000 };
+static const unsigned int default_bytes[FILES] = { 120000, 150000, 180000, 210000 };
+#define FILE_BYTES_MIN 8193
+#define FILE_BYTES_MAX (RESPONSE_BYTES_MAX - 1024)
 
 struct apache {
 	pid_t pid;
@@ -60,6 +62,12 @@ static int find_free_port(struct run *run)
 static unsigned int connections(struct run *run)
 {
 	return (unsigned int)option_u64("connections", 3ULL * run->threads);
+}
+
+/* --set bytes=N: the paper's request is Debian's default page, one of 10,701 bytes. */
+static unsigned int file_bytes(unsigned int index)
+{
+	return (unsigned int)option_u64("bytes", default_bytes[index]);
 }
 
 static unsigned int compress_level(void)
@@ -151,7 +159,7 @@ static int write_files(struct run *run)
 		int error;
 
 		snprintf(name, sizeof(name), "file%u", i);
-		error = app_write_words(run, name, run->seed + i, file_bytes[i]);
+		error = app_write_words(run, name, run->seed + i, file_bytes(i));
 		if (error)
 			return error;
 	}
@@ -234,9 +242,9 @@ static int get_file(struct run *run, unsigned int index, uint64_t *sum)
 		body_bytes = (size_t)(response + length - body);
 		if (coded && !strstr(response, "\r\nContent-Encoding: gzip\r\n"))
 			return workload_fail(run, "apache2 did not compress a file");
-		if (!coded && body_bytes != file_bytes[index])
+		if (!coded && body_bytes != file_bytes(index))
 			return workload_fail(run, "apache2 served %zu of %u bytes", body_bytes,
-					     file_bytes[index]);
+					     file_bytes(index));
 		*sum = app_checksum_bytes(*sum, body, body_bytes);
 	}
 	return 0;
@@ -318,6 +326,10 @@ static int apache_setup(struct run *run)
 	const struct app_command command = { .argv = argv };
 	int error;
 
+	for (unsigned int i = 0; i < FILES; i++)
+		if (file_bytes(i) < FILE_BYTES_MIN || file_bytes(i) > FILE_BYTES_MAX)
+			return workload_fail(run, "bytes is %u: give %u to %u", file_bytes(i),
+					     FILE_BYTES_MIN, FILE_BYTES_MAX);
 	memset(&server, 0, sizeof(server));
 	error = app_begin(run);
 	if (error)
