@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 /// Groups that run only when asked for by name.
 const GROUP_APP: &str = "app";
 pub const GROUP_STRESS: &str = "stress";
+/// About the processor, not about the kernel.
+const GROUP_HARDWARE: &str = "hardware";
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workload {
@@ -61,7 +63,7 @@ impl Catalog {
     }
 
     /// The workloads meant by a list of names and groups, in the catalog's order, controls first.
-    /// An empty list means everything but the applications and the stress programs.
+    /// An empty list means everything but the applications, the stress programs and what is about the processor.
     pub fn select(&self, names: &[String]) -> Result<Vec<&Workload>> {
         for name in names {
             if name != "all" && !self.workloads.iter().any(|w| w.name == *name || w.group == *name) {
@@ -70,7 +72,7 @@ impl Catalog {
         }
         let is_chosen = |w: &&Workload| {
             if names.is_empty() {
-                return w.group != GROUP_APP && w.group != GROUP_STRESS;
+                return ![GROUP_APP, GROUP_STRESS, GROUP_HARDWARE].contains(&w.group.as_str());
             }
             names.iter().any(|name| name == "all" || *name == w.name || *name == w.group)
         };
@@ -135,7 +137,9 @@ mod tests {
                 r#"{{"name":"{name}","group":"{group}","unit":"u","about":"a","threads_min":1,"needs":[],"packages":[],"programs":[],"shared":false}}"#
             )
         };
-        let text = [line("munmap", "micro"), line("apache", "app"), line("stale", "stress")].join("\n");
+        let text = [("munmap", "micro"), ("apache", "app"), ("stale", "stress"), ("promises", "hardware")]
+            .map(|(name, group)| line(name, group))
+            .join("\n");
         let catalog = Catalog::parse(&text).expect("parses");
         let names = |asked: &[String]| {
             let chosen = catalog.select(asked).expect("known");
@@ -143,7 +147,7 @@ mod tests {
         };
         assert_eq!(names(&[]), ["munmap"]);
         assert_eq!(names(&["stress".to_string()]), ["stale"]);
-        assert_eq!(names(&["all".to_string()]).len(), 3);
+        assert_eq!(names(&["all".to_string()]).len(), 4);
     }
 
     #[test]
