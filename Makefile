@@ -6,7 +6,7 @@ CARGO      ?= cargo
 TARGET     := $(or $(CARGO_TARGET_DIR),target)
 CEASEFIRE  := $(TARGET)/release/ceasefire
 
-.PHONY: help toolchain tool watch build demo lab test machine-fuzz kernel-series clean
+.PHONY: help toolchain tool watch build demo lab test machine-fuzz kernel-series kernel-deb hardware-check hardware-report clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -53,6 +53,16 @@ machine-fuzz: toolchain ## throw random values at the machine for five minutes (
 kernel-series: tool ## the ABIS kernel's whole change as a mailbox for `git am` (out/abis.mbox)
 	@$(CEASEFIRE) lab build vanilla >/dev/null
 	@kernel/emit-series out/abis.mbox
+
+kernel-deb: tool ## Debian packages of the ABIS kernel for a real machine, with your configuration or CONFIG=FILE (docs/hardware.md)
+	@$(CEASEFIRE) lab kernel-deb $(if $(CONFIG),--config '$(CONFIG)')
+
+hardware-check: tool ## does this machine's processor keep what ABIS takes on trust? any kernel, any user (docs/hardware.md)
+	@$(CEASEFIRE) lab run promises --on host --cpus $$([ "$$(nproc)" -gt 1 ] && echo 2 || echo 1) --units 1000 --out out/hardware-check
+	@sed -n '/"extra": {/,/}/p' out/hardware-check/results.json
+
+hardware-report: ## what to send of a real machine, as one archive; RESULTS=DIR adds measurements (docs/hardware.md)
+	@kernel/hardware-report out/hardware-report.tar.gz $(RESULTS) $(wildcard out/hardware-check)
 
 clean: ## remove what was built in the checkout (not the cache: ceasefire lab clean)
 	@rm -rf '$(TARGET)' out

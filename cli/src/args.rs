@@ -68,6 +68,8 @@ pub enum Verb {
         /// Kernels to build; where none is named, all but those that only some tests need (selftests-vanilla, checked-abis)
         kernels: Vec<String>,
     },
+    /// Debian packages of the kernel with ABIS, with a configuration of your own, for a real machine (docs/hardware.md)
+    KernelDeb(KernelDeb),
     /// Install the Debian packages that a part is built with
     #[command(hide = true)]
     Prepare {
@@ -284,9 +286,13 @@ pub struct Run {
     /// Kernels by name, or NAME:MODE for one mode of it
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', default_value = "vanilla")]
     pub kernel: Vec<String>,
-    /// Modes of kernels that have them, each a row of its own [default: the one a kernel boots with]
+    /// Modes of kernels that have them, each a row of its own [default: the one a kernel boots with; with --on host the one
+    /// it is in]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub mode: Vec<String>,
+    /// With --on host: the program with the workloads, built elsewhere (for a machine without checkout and compiler)
+    #[arg(long, value_name = "FILE")]
+    pub workloads_program: Option<PathBuf>,
     /// Count instructions instead of shootdowns: one CPU, one boot for each repeat
     #[arg(long)]
     pub cost: bool,
@@ -297,6 +303,12 @@ pub struct Run {
     pub machine: MachineArgs,
     #[command(flatten)]
     pub output: Output,
+}
+
+impl Run {
+    pub fn needs_no_checkout(&self) -> bool {
+        self.on == Where::Host && self.workloads_program.is_some()
+    }
 }
 
 #[derive(Debug, Args)]
@@ -355,6 +367,19 @@ pub struct Selftests {
     pub machine: MachineArgs,
     #[command(flatten)]
     pub output: Output,
+}
+
+#[derive(Debug, Args)]
+pub struct KernelDeb {
+    /// The configuration to start from [default: the running kernel's]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// The kernel whose patches the packages carry
+    #[arg(long, value_name = "NAME", default_value = ceasefire_build::package::KERNEL)]
+    pub kernel: String,
+    /// Where the packages go
+    #[arg(long, value_name = "DIR", default_value = "out")]
+    pub out: PathBuf,
 }
 
 #[derive(Debug, Args)]

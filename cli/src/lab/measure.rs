@@ -3,7 +3,7 @@
 
 use super::read::table_options;
 use crate::args::{AccelName, MachineArgs, MachineName, Output, Run, Switch, ThreadModeName, Where};
-use ceasefire_base::{exec, Error, Result};
+use ceasefire_base::{disk, exec, Error, Result};
 use ceasefire_build::kernel::{self, KernelImage, KernelSpec};
 use ceasefire_build::lock::Lock;
 use ceasefire_build::machine::{self, Machine};
@@ -18,6 +18,7 @@ use ceasefire_run::qemu::{Accel, Cpu};
 use ceasefire_run::tlb::Tlb;
 use ceasefire_run::{files, host, kvm, tour as tours};
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Where --cpus says nothing.
@@ -68,11 +69,23 @@ pub fn run(ctx: &Context, args: &Run) -> Result<()> {
     if args.on == Where::Host {
         check_host(args)?;
         let _ours = own(ctx, &args.output)?;
-        let catalog = catalog(ctx)?;
-        let binary = guest::workloads_binary(ctx)?;
-        let results =
-            host::measure(&ctx.progress, &catalog, &request, &binary, &command_line(), ctx.dry_run)?;
+        let binary = match &args.workloads_program {
+            Some(path) => given_program(path)?,
+            None => guest::workloads_binary(ctx)?,
+        };
+        let catalog = catalog_of(&binary)?;
+        let modes = distinct(&args.mode);
+        let command = command_line();
+        let mut results =
+            host::measure(&ctx.progress, &catalog, &request, &modes, &binary, &command, ctx.dry_run)?;
+        if args.workloads_program.is_none() {
+            results.environment.workloads = Some(guest::source_hash(ctx)?);
+        }
         return if ctx.dry_run { Ok(()) } else { finish(results, &args.output) };
+    }
+    if args.workloads_program.is_some() {
+        return Err(Error::usage("a guest has its own workloads")
+            .remedy("leave out --workloads-program, or give --on host"));
     }
     let limit = args.timeout.map(Duration::from_secs);
     if limit.is_some_and(|limit| limit.is_zero()) {
@@ -98,9 +111,6 @@ fn check_host(args: &Run) -> Result<()> {
     let mut flags = args.machine.flags();
     if args.kernel != [VANILLA] {
         flags += &format!(" --kernel {}", args.kernel.join(","));
-    }
-    if !args.mode.is_empty() {
-        flags += " --mode";
     }
     if let Some(nodes) = args.nodes {
         flags += &format!(" --nodes {nodes}");
@@ -209,8 +219,21 @@ fn finish(results: Results, output: &Output) -> Result<()> {
 /// The workloads there are. Needs a C compiler, nothing else.
 pub fn catalog(ctx: &Context) -> Result<Catalog> {
     // Even a dry run must know which workloads exist, and only the program can tell.
-    let binary = guest::workloads_binary(ctx)?;
+    catalog_of(&guest::workloads_binary(ctx)?)
+}
+
+fn catalog_of(binary: &Path) -> Result<Catalog> {
     Catalog::parse(&exec::read(&exec::Command::new(binary).arg("list"))?)
+}
+
+fn given_program(path: &Path) -> Result<PathBuf> {
+    let program = std::fs::canonicalize(path).map_err(|error| {
+        Error::usage(format!("cannot use {} as the workloads: {}", path.display(), disk::reason(&error)))
+            .remedy(
+            "copy it from a checkout: `ceasefire lab run zero --on host --cpus 1 --dry-run` there says where it is",
+        )
+    })?;
+    Ok(program)
 }
 
 /// All packages in one go: a build must not stop half-way to ask for one more.

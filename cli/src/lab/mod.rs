@@ -2,6 +2,7 @@
 //! The lab's verbs: each reads its arguments, calls the lab, prints the outcome.
 
 mod clean;
+mod kernel_deb;
 mod measure;
 mod read;
 mod selftests;
@@ -26,7 +27,10 @@ pub fn run(lab: Lab) -> Result<()> {
         _ => {}
     }
     cancel::install()?;
-    let mut ctx = Context::open(progress)?;
+    let mut ctx = match &lab.verb {
+        Verb::Run(run) if run.needs_no_checkout() => Context::without_checkout(progress)?,
+        _ => Context::open(progress)?,
+    };
     ctx.dry_run = lab.dry_run;
     ctx.may_install &= !lab.no_install;
     if let Some(jobs) = lab.jobs {
@@ -44,6 +48,7 @@ pub fn run(lab: Lab) -> Result<()> {
         Verb::Shell(args) => shell::run(&ctx, &args),
         Verb::Selftests(args) => selftests::run(&ctx, &args),
         Verb::Build { kernels } => build(&ctx, &kernels),
+        Verb::KernelDeb(args) => kernel_deb::run(&ctx, &args),
         Verb::Prepare { part: Prepared::Watch } => ctx.ensure(&OBSERVER_PACKAGES),
         Verb::Doctor { json } => examine(&ctx, json),
         Verb::Clean { older_than } => clean::run(&ctx, older_than.as_deref()),

@@ -23,8 +23,12 @@ const USED: &str = "used";
 const HASHED_BYTES_MAX: u64 = 64 << 20;
 const KEY_HEX: usize = 16;
 /// Kept beside the entries; counted and cleaned like one.
-const EXTRAS: [(&str, &str); 3] =
-    [("apt", "package lists"), ("logs", "build logs"), ("dry-run", "what a dry run's commands made")];
+const EXTRAS: [(&str, &str); 4] = [
+    ("apt", "package lists"),
+    ("logs", "build logs"),
+    ("dry-run", "what a dry run's commands made"),
+    ("unfinished", "kernel packages whose build was interrupted"),
+];
 
 /// What the builder wants to remember about an entry.
 pub type Facts = BTreeMap<String, String>;

@@ -27,8 +27,17 @@ pub struct Context {
 
 impl Context {
     pub fn open(progress: Progress) -> Result<Context> {
+        Context::of(find_root()?, progress)
+    }
+
+    /// Where nothing is built, no checkout is needed.
+    pub fn without_checkout(progress: Progress) -> Result<Context> {
+        Context::of(PathBuf::from("/"), progress)
+    }
+
+    fn of(root: PathBuf, progress: Progress) -> Result<Context> {
         Ok(Context {
-            root: find_root()?,
+            root,
             cache: Cache::open()?,
             progress,
             dry_run: false,

@@ -14,7 +14,7 @@ pub fn add_fragment(wishes: &mut Wishes, name: &str, text: &str) {
 }
 
 /// "CONFIG_X=v" and "# CONFIG_X is not set".
-fn settings(text: &str) -> impl Iterator<Item = (String, String)> + '_ {
+pub fn settings(text: &str) -> impl Iterator<Item = (String, String)> + '_ {
     text.lines().filter_map(|line| {
         let line = line.trim();
         if let Some(off) = line.strip_prefix("# CONFIG_").and_then(|rest| rest.strip_suffix(" is not set")) {
@@ -23,6 +23,36 @@ fn settings(text: &str) -> impl Iterator<Item = (String, String)> + '_ {
         let (symbol, value) = line.strip_prefix("CONFIG_")?.split_once('=')?;
         Some((symbol.to_string(), value.trim().to_string()))
     })
+}
+
+/// A setting of a fragment, and the comment above it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reason {
+    pub symbol: String,
+    pub value: String,
+    pub why: String,
+}
+
+/// Every setting with its reason: the comment just above it, or the last one before.
+pub fn reasons(text: &str) -> Vec<Reason> {
+    let mut why = String::new();
+    let mut was_comment = false;
+    let mut reasons = Vec::new();
+    for line in text.lines() {
+        match (settings(line).next(), line.trim().strip_prefix('#')) {
+            (Some((symbol, value)), _) => {
+                reasons.push(Reason { symbol, value, why: why.clone() });
+                was_comment = false;
+            }
+            (None, Some(comment)) if was_comment => why = format!("{why} {}", comment.trim()),
+            (None, Some(comment)) if !comment.contains("SPDX-License-Identifier") => {
+                why = comment.trim().to_string();
+                was_comment = true;
+            }
+            (None, _) => was_comment = false,
+        }
+    }
+    reasons
 }
 
 /// One wish the kernel did not grant.
@@ -55,6 +85,14 @@ pub fn refusals(wishes: &Wishes, config: &str) -> Vec<Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_setting_has_the_reason_above_it() {
+        let text = "# SPDX-License-Identifier: x\n# Whole file.\n\n# one\n# two\nCONFIG_A=y\nCONFIG_B=n\n# three\n# CONFIG_C is not set\n";
+        let said: Vec<String> =
+            reasons(text).iter().map(|r| format!("{}={} {}", r.symbol, r.value, r.why)).collect();
+        assert_eq!(said, ["A=y one two", "B=n one two", "C=n three"]);
+    }
 
     #[test]
     fn what_did_not_stick_is_named_with_its_fragment() {

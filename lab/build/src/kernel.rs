@@ -14,15 +14,17 @@ use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 /// What compiling needs beside the source.
-const PACKAGES: [&str; 9] =
+pub(crate) const PACKAGES: [&str; 9] =
     ["gcc", "make", "flex", "bison", "bc", "libelf-dev", "xz-utils", "patch", "binutils"];
 /// Source and objects of a trimmed configuration.
 const BUILD_MIB: u64 = 2500;
 /// Objects of the lab's configuration; later builds know their own number.
 const OBJECTS_ESTIMATE: u64 = 1172;
 /// Not needed to configure or to compile for x86, and half of the unpacked size.
-const NOT_UNPACKED: [&str; 5] =
-    ["Documentation/*/*", "arch/*/boot/dts", "drivers/gpu/drm/amd/include", "tools/perf", "tools/testing"];
+pub(crate) const NOT_UNPACKED: [&str; 4] =
+    ["Documentation/*/*", "arch/*/boot/dts", "tools/perf", "tools/testing"];
+/// Only the driver reads them; none of the lab's kernels has it.
+const ONLY_AMDGPU: &str = "drivers/gpu/drm/amd/include";
 /// Left by builds in a user's tree; a copy without them is as good as a fresh checkout.
 const NOT_COPIED: [&str; 10] = [
     ".git",
@@ -38,6 +40,8 @@ const NOT_COPIED: [&str; 10] = [
 ];
 /// One copy for the kernel, the tests and the model.
 const ENGINE_FILES: [&str; 2] = ["engine.c", "engine.h"];
+/// Of the cache.
+const CLASS: &str = "kernel";
 const ENGINE_IN_KERNEL: &str = "mm/abis/engine";
 /// A distribution's image with everything built in stays far below; /dev/zero does not.
 const IMAGE_BYTES_MAX: u64 = 512 << 20;
@@ -100,22 +104,24 @@ pub struct KernelImage {
 }
 
 /// Where a kernel's source comes from.
-enum Origin {
+pub(crate) enum Origin {
     Deb { file: PathBuf, tarball: String },
     Tree(PathBuf),
 }
 
 /// Everything a build needs to know.
-struct Plan<'a> {
-    context: &'a Context,
-    name: &'a str,
-    origin: Origin,
-    wishes: Wishes,
-    fragments: Vec<PathBuf>,
-    changes: Changes,
+pub(crate) struct Plan<'a> {
+    pub context: &'a Context,
+    /// Of the cache, where an earlier build says how many objects there are.
+    pub class: &'static str,
+    pub name: &'a str,
+    pub origin: Origin,
+    pub wishes: Wishes,
+    pub fragments: Vec<PathBuf>,
+    pub changes: Changes,
     /// A user's tree of another version may lack a symbol; ours may not.
-    is_strict: bool,
-    log: PathBuf,
+    pub is_strict: bool,
+    pub log: PathBuf,
 }
 
 /// The kernels that kernel/kernels/ names, sorted.
@@ -159,6 +165,7 @@ pub fn build(context: &Context, name: &str) -> Result<KernelImage> {
         .text("source", format!("{} {} {}", base.package, source.version, source.sha256));
     let plan = Plan {
         context,
+        class: CLASS,
         name,
         origin: Origin::Deb { file: source.file.clone(), tarball: base.tarball.clone() },
         wishes,
@@ -206,6 +213,7 @@ pub fn build_from_tree(context: &Context, dir: &Path, spec_name: &str) -> Result
     let key = build_key(context, &fragments, &series_hash)?.text("tree", state.clone());
     let plan = Plan {
         context,
+        class: CLASS,
         name: &name,
         origin: Origin::Tree(tree),
         wishes,
@@ -223,7 +231,7 @@ fn packages_of(spec: &KernelSpec) -> Vec<&str> {
 }
 
 /// What a recipe lays over the source and patches in it.
-fn changes(root: &Path, spec: &KernelSpec) -> Result<Changes> {
+pub(crate) fn changes(root: &Path, spec: &KernelSpec) -> Result<Changes> {
     let dir = root.join("kernel");
     let mut layers = Vec::new();
     for room in &spec.overlay {
@@ -327,7 +335,7 @@ fn bzimage_release(data: &[u8]) -> Option<String> {
     (!release.is_empty() && release.chars().all(|c| c.is_ascii_graphic())).then(|| release.to_string())
 }
 
-fn read_fragments(dir: &Path, spec: &KernelSpec) -> Result<(Wishes, Vec<PathBuf>)> {
+pub(crate) fn read_fragments(dir: &Path, spec: &KernelSpec) -> Result<(Wishes, Vec<PathBuf>)> {
     let mut wishes = Wishes::new();
     let mut paths = Vec::new();
     for fragment in &spec.fragments {
@@ -339,7 +347,7 @@ fn read_fragments(dir: &Path, spec: &KernelSpec) -> Result<(Wishes, Vec<PathBuf>
     Ok((wishes, paths))
 }
 
-fn build_key(context: &Context, fragments: &[PathBuf], series_hash: &str) -> Result<Key> {
+pub(crate) fn build_key(context: &Context, fragments: &[PathBuf], series_hash: &str) -> Result<Key> {
     let mut texts = String::new();
     for path in fragments {
         texts += &fs::read_to_string(path).map_err(|error| disk::error("read", path, &error))?;
@@ -426,10 +434,11 @@ impl Plan<'_> {
     fn make(&self, dir: &Path) -> Result<Facts> {
         let tree = dir.join("tree");
         self.run(&Command::new("mkdir").arg("-p").arg(&tree))?;
-        self.unpack(&tree)?;
+        let unneeded: Vec<&str> = NOT_UNPACKED.into_iter().chain([ONLY_AMDGPU]).collect();
+        self.unpack(&tree, &unneeded)?;
         self.changes.apply(self.context, &tree, &self.log)?;
         self.configure(&tree)?;
-        let objects = self.compile(&tree)?;
+        let objects = self.compile(&tree, &["bzImage"], BUILD_MIB)?;
         for (from, to) in [
             ("arch/x86/boot/bzImage", "bzImage"),
             (".config", "config"),
@@ -454,8 +463,9 @@ impl Plan<'_> {
         ]))
     }
 
-    fn unpack(&self, tree: &Path) -> Result<()> {
-        let below_top = NOT_UNPACKED.iter().map(|pattern| format!("*/{pattern}"));
+    /// `unneeded`: patterns below the source's top.
+    pub fn unpack(&self, tree: &Path, unneeded: &[&str]) -> Result<()> {
+        let below_top = unneeded.iter().map(|pattern| format!("*/{pattern}"));
         let exclude = |pattern: String| format!("--exclude={}", exec::quote(pattern.as_ref()));
         let unneeded = below_top.map(exclude).collect::<Vec<_>>().join(" ");
         let to = exec::quote(tree.as_os_str());
@@ -496,7 +506,7 @@ impl Plan<'_> {
         Ok(())
     }
 
-    fn judge(&self, refused: &[kconfig::Refusal]) -> Result<()> {
+    pub fn judge(&self, refused: &[kconfig::Refusal]) -> Result<()> {
         let Some(first) = refused.first() else { return Ok(()) };
         let each = |r: &kconfig::Refusal| {
             format!("CONFIG_{}={} of {}.config (the kernel has {})", r.symbol, r.wanted, r.fragment, r.got)
@@ -518,8 +528,8 @@ impl Plan<'_> {
     }
 
     /// Returns the number of objects compiled.
-    fn compile(&self, tree: &Path) -> Result<u64> {
-        let known = self.context.cache.find_where("kernel", |name, _| name == self.name);
+    pub fn compile(&self, tree: &Path, targets: &[&str], mib: u64) -> Result<u64> {
+        let known = self.context.cache.find_where(self.class, |name, _| name == self.name);
         let total = known.and_then(|entry| entry.fact("objects").parse().ok()).unwrap_or(OBJECTS_ESTIMATE);
         let step = self.step("compile");
         let mut objects = 0u64;
@@ -533,11 +543,9 @@ impl Plan<'_> {
                 step.waiting(format!("{objects}/{} objects, {}", total.max(objects), last.trim()));
             }
         };
-        let command = self.kbuild(tree).arg(format!("-j{}", self.context.jobs + 1)).arg("bzImage");
-        let options = Options {
-            on_line: Some(Box::new(on_line)),
-            ..step_options(self.context, &self.log, tree, BUILD_MIB)
-        };
+        let command = self.kbuild(tree).arg(format!("-j{}", self.context.jobs + 1)).args(targets);
+        let options =
+            Options { on_line: Some(Box::new(on_line)), ..step_options(self.context, &self.log, tree, mib) };
         exec::run(&command, options).map_err(|error| self.explain(error))?;
         step.done(format!("{objects} objects"));
         Ok(objects)
@@ -553,18 +561,18 @@ impl Plan<'_> {
         }
     }
 
-    fn kbuild(&self, tree: &Path) -> Command {
+    pub fn kbuild(&self, tree: &Path) -> Command {
         let command =
             Command::new("make").arg("-C").arg(tree).arg("ARCH=x86_64").args(REPRODUCIBLE).env("LC_ALL", "C");
         recipe::without_callers_variables(command)
     }
 
-    fn run(&self, command: &Command) -> Result<()> {
+    pub fn run(&self, command: &Command) -> Result<()> {
         exec::run(command, step_options(self.context, &self.log, self.context.cache.dir(), BUILD_MIB))
             .map(drop)
     }
 
-    fn step(&self, what: &str) -> ceasefire_base::Step {
+    pub fn step(&self, what: &str) -> ceasefire_base::Step {
         self.context.step(format!("kernel {}: {what}", self.name))
     }
 }

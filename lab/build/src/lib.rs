@@ -14,6 +14,7 @@ mod kconfig;
 pub mod kernel;
 pub mod lock;
 pub mod machine;
+pub mod package;
 pub mod recipe;
 pub mod selftests;
 

@@ -12,6 +12,9 @@ use std::collections::BTreeMap;
 /// A control may be off by this share; a promise of zero must be met exactly.
 pub const CONTROL_SHARE: f64 = 0.01;
 
+/// The place whose clock means something.
+const HOST: &str = "host";
+
 /// What a guest log does not say about its rows: the kernel and the machine it ran on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RowKey {
@@ -60,6 +63,7 @@ struct Group<'a> {
 /// Makes rows of complete logs. An error names what makes the logs unusable: a log that is not
 /// complete, repeats that disagree about their unit, or work that differs where it must be equal.
 pub fn aggregate(environment: Environment, logs: &[(RowKey, GuestLog)]) -> Result<Results> {
+    let is_host = environment.place == HOST;
     let mut results = Results::new(environment);
     let mut groups: Vec<Group> = Vec::new();
     for (key, log) in logs {
@@ -82,7 +86,11 @@ pub fn aggregate(environment: Environment, logs: &[(RowKey, GuestLog)]) -> Resul
     }
     check_work(&groups)?;
     for group in &groups {
-        results.rows.push(group.row()?);
+        let mut row = group.row()?;
+        if is_host {
+            row.ns_per_unit = group.spread(|run| Some(run.duration_ns? as f64 / run.units as f64));
+        }
+        results.rows.push(row);
         group.judge(&mut results.controls);
     }
     if results.rows.iter().any(|row| row.cycles_modelled_per_unit.is_some()) {
@@ -205,6 +213,7 @@ impl<'a> Group<'a> {
             control: first.expect.is_some(),
             extra: self.extra(),
             duration_ns: self.spread(|run| run.duration_ns.map(|ns| ns as f64)),
+            ns_per_unit: None,
             accel: key.accel.clone(),
             thread_mode: key.thread_mode.clone(),
             slice_us: key.slice_us,

@@ -290,6 +290,9 @@ pub struct Row {
     /// Wall time of the measured part; under emulation it is no performance figure.
     #[serde(default)]
     pub duration_ns: Option<Spread>,
+    /// The same per unit, on a host alone: there a clock tells something.
+    #[serde(default)]
+    pub ns_per_unit: Option<Spread>,
     /// Where this row's machine differs from the environment's.
     #[serde(default)]
     pub accel: Option<String>,
@@ -660,6 +663,13 @@ pub const FIGURES: &[Figure] = &[
         meaning: "Instructions, in cost rows only: one vCPU under -icount shift=0, where the time-stamp counter counts them.",
         source: Source::Guest,
         get: |row| row.instructions_per_unit,
+    },
+    Figure {
+        key: "ns",
+        title: "time (ns)",
+        meaning: "Wall-clock time of the measured part in nanoseconds; on a host alone, since an emulated machine's clock tells nothing.",
+        source: Source::Guest,
+        get: |row| row.ns_per_unit,
     },
     Figure {
         key: "cycles_modelled",

@@ -17,7 +17,7 @@ struct Column {
     get: fn(&Row) -> String,
 }
 
-/// Page walks and elided pages come last, and only where a machine or a kernel counts them.
+/// Time, page walks and elided pages come last, and only where a clock, a machine or a kernel tells them.
 const COLUMNS: &[Column] = &[
     Column { head: ["", "requested"], name: "requested", get: |row| median(row.requested_per_unit) },
     Column { head: ["", "sent"], name: "sent", get: |row| median(row.sent_per_unit) },
@@ -30,6 +30,7 @@ const COLUMNS: &[Column] = &[
     Column { head: ["kernel-", "range"], name: "kernel-range", get: |row| median(row.kernel_range_per_unit) },
     Column { head: ["full", "flushes"], name: "full flushes", get: |row| median(row.local_full_per_unit) },
     Column { head: ["other", "IPIs"], name: "other IPIs", get: |row| median(row.other_ipis_per_unit) },
+    Column { head: ["time", "(ns)"], name: TIME, get: |row| median(row.ns_per_unit) },
     Column { head: ["", WALKS], name: WALKS, get: |row| median(row.walks_per_unit) },
     Column {
         head: ["elided", "pages"],
@@ -37,11 +38,13 @@ const COLUMNS: &[Column] = &[
         get: |row| median(row.elided.map(|elided| elided.pages)),
     },
 ];
+const TIME: &str = "time (ns)";
 const WALKS: &str = "walks";
 const ELIDED: &str = "elided pages";
 
 fn columns_of(rows: &[&Row]) -> Vec<&'static Column> {
     let is_counted = |column: &&Column| match column.name {
+        TIME => rows.iter().any(|row| row.ns_per_unit.is_some()),
         WALKS => rows.iter().any(|row| row.walks_per_unit.is_some()),
         ELIDED => rows.iter().any(|row| row.elided.is_some()),
         _ => true,

@@ -5,6 +5,7 @@ use crate::catalog::Catalog;
 use crate::execute::{about_workloads, environment};
 use crate::files;
 use crate::plan::{Job, Request};
+use crate::switch::Switch;
 use ceasefire_base::exec::{self, Command};
 use ceasefire_base::{Error, Kind, Progress, Result};
 use ceasefire_results::aggregate::{aggregate, RowKey};
@@ -17,11 +18,13 @@ use std::time::Duration;
 /// The kernel's name in the rows.
 const KERNEL: &str = "host";
 
-/// Runs the request with the workloads binary, one process for each job.
+/// Runs the request with the workloads binary, one process for each job and mode. The running kernel is set to each of
+/// `modes` and back; without any, it is taken as it is.
 pub fn measure(
     progress: &Progress,
     catalog: &Catalog,
     request: &Request,
+    modes: &[String],
     binary: &Path,
     command: &str,
     dry_run: bool,
@@ -44,13 +47,34 @@ pub fn measure(
     let jobs: Vec<(u32, &Job)> =
         plan.boots.iter().flat_map(|boot| boot.jobs.iter().map(|job| (boot.vcpus, job))).collect();
     if dry_run {
-        jobs.iter().for_each(|(_, job)| exec::print_line(&command_for(binary, job).to_shell()));
+        for (_, job) in &jobs {
+            for mode in modes {
+                exec::print_line(&format!("# ABIS: {mode}"));
+            }
+            exec::print_line(&command_for(binary, job).to_shell());
+        }
         return Ok(Results::new(Environment::default()));
     }
-    let step = progress.step(format!("measure: {} workloads on this machine", jobs.len()));
+    let switch = if modes.is_empty() { None } else { Some(Switch::take(progress, modes)?) };
+    let about = about(binary);
+    let boot = about.boot.as_ref();
+    let modes: Vec<Option<String>> = match switch {
+        None => vec![boot.and_then(|boot| boot.mode.clone())],
+        Some(_) => modes.iter().cloned().map(Some).collect(),
+    };
+    // One mode after the other for each workload: what a machine does by the hour is in all of them.
+    let mut turns: Vec<(u32, &Job, Option<&str>)> = Vec::new();
+    for (vcpus, job) in &jobs {
+        turns.extend(modes.iter().map(|mode| (*vcpus, *job, mode.as_deref())));
+    }
+    let step = progress.step(format!("measure: {} workloads on this machine", turns.len()));
     let mut logs: Vec<(RowKey, GuestLog)> = Vec::new();
-    for (index, (vcpus, job)) in jobs.iter().enumerate() {
-        step.waiting(format!("{}/{}: {} x{}", index, jobs.len(), job.workload, job.threads));
+    for (index, (vcpus, job, mode)) in turns.iter().enumerate() {
+        let shown = mode.map_or_else(String::new, |mode| format!(" ({mode})"));
+        step.waiting(format!("{}/{}: {} x{}{shown}", index, turns.len(), job.workload, job.threads));
+        if let (Some(switch), Some(mode)) = (&switch, mode) {
+            switch.set(mode)?;
+        }
         let program = command_for(binary, job);
         let rerun = |error: Error| error.remedy(format!("run it alone: {}", program.to_shell()));
         let limit = Duration::from_secs(job.timeout_s.into());
@@ -66,14 +90,21 @@ pub fn measure(
             let last = captured.stderr.lines().last().unwrap_or("it said nothing").to_string();
             return Err(rerun(Error::failed(format!("{} ended without its result: {last}", job.workload))));
         }
-        let key = RowKey { kernel: KERNEL.into(), vcpus: *vcpus, nodes, ..RowKey::default() };
+        let key = RowKey {
+            kernel: KERNEL.into(),
+            mode: mode.map(String::from),
+            vcpus: *vcpus,
+            nodes,
+            ..RowKey::default()
+        };
         logs.push((key, log));
     }
     step.done("");
+    drop(switch);
     let kernel = Kernel {
         name: KERNEL.into(),
         release: files::release(),
-        counters: Some("generic".into()),
+        counters: Some(boot.map_or_else(|| "generic".into(), |boot| boot.counters.clone())),
         ..Kernel::default()
     };
     let environment = Environment {
@@ -82,6 +113,10 @@ pub fn measure(
         seed: Some(request.seed),
         kernels: vec![kernel],
         thp: thp(),
+        pti: boot.and_then(|boot| boot.pti),
+        pcid: boot.and_then(|boot| boot.pcid),
+        invpcid: boot.and_then(|boot| boot.invpcid),
+        cpu_flags: boot.and_then(|boot| boot.cpu_flags.clone()),
         ..environment()?
     };
     let mut results = aggregate(environment, &logs)?;
@@ -93,6 +128,14 @@ pub fn measure(
         ..Unmeasured::default()
     }));
     Ok(results)
+}
+
+/// What a guest says of itself at its boot; nothing where it cannot be read.
+fn about(binary: &Path) -> GuestLog {
+    let said = exec::read(&Command::new(binary).arg("boot")).unwrap_or_default();
+    let mut parser = LogParser::new();
+    parser.push(said.as_bytes());
+    parser.finish()
 }
 
 fn command_for(binary: &Path, job: &Job) -> Command {

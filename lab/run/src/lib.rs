@@ -13,6 +13,7 @@ pub mod plan;
 pub mod qemu;
 pub mod selftests;
 pub mod shell;
+pub mod switch;
 pub mod tlb;
 pub mod tour;
 mod when;
