@@ -2,7 +2,7 @@
 //! The results for a terminal. One line per row where that fits, grouped by workload where it does not,
 //! and stacked lines on a narrow screen. A number is never broken.
 
-use crate::figure::{figure, grouped, median, ABSENT};
+use crate::figure::{figure, grouped, median, with_range, ABSENT};
 use crate::finding::in_order;
 use crate::schema::{Control, Results, Row, Unmeasured, Verdict};
 use crate::text::{clean, command, count, flow, pad_left, pad_right, width, wrap, Paint};
@@ -30,7 +30,11 @@ const COLUMNS: &[Column] = &[
     Column { head: ["kernel-", "range"], name: "kernel-range", get: |row| median(row.kernel_range_per_unit) },
     Column { head: ["full", "flushes"], name: "full flushes", get: |row| median(row.local_full_per_unit) },
     Column { head: ["other", "IPIs"], name: "other IPIs", get: |row| median(row.other_ipis_per_unit) },
-    Column { head: ["time", "(ns)"], name: TIME, get: |row| median(row.ns_per_unit) },
+    Column {
+        head: ["time", "(ns)"],
+        name: TIME,
+        get: |row| row.ns_per_unit.map_or_else(|| ABSENT.into(), with_range),
+    },
     Column { head: ["", WALKS], name: WALKS, get: |row| median(row.walks_per_unit) },
     Column {
         head: ["elided", "pages"],
