@@ -115,7 +115,7 @@ fn json_of(said: &Said) -> Value {
     stream.next().expect("a value").expect("JSON")
 }
 
-/// Written, synced and unmapped: 7 of 7 with `off`, nobody with `idle`.
+/// Written, synced and unmapped: the one other CPU is interrupted with `off`, nobody with `idle`.
 #[test]
 fn a_running_abis_kernel_is_measured_in_both_modes() {
     let said = host_run_in_guest(

@@ -25,23 +25,33 @@ pub fn settings(text: &str) -> impl Iterator<Item = (String, String)> + '_ {
     })
 }
 
-/// A setting of a fragment, and the comment above it.
+/// A setting, and why it is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reason {
+pub struct Setting {
     pub symbol: String,
     pub value: String,
     pub why: String,
 }
 
-/// Every setting with its reason: the comment just above it, or the last one before.
-pub fn reasons(text: &str) -> Vec<Reason> {
+impl Setting {
+    /// As .config has it.
+    pub fn line(&self) -> String {
+        match self.value.as_str() {
+            "n" => format!("# CONFIG_{} is not set", self.symbol),
+            value => format!("CONFIG_{}={value}", self.symbol),
+        }
+    }
+}
+
+/// Every setting of a fragment with its reason: the comment just above it, or the last one before.
+pub fn reasoned(text: &str) -> Vec<Setting> {
     let mut why = String::new();
     let mut was_comment = false;
-    let mut reasons = Vec::new();
+    let mut list = Vec::new();
     for line in text.lines() {
         match (settings(line).next(), line.trim().strip_prefix('#')) {
             (Some((symbol, value)), _) => {
-                reasons.push(Reason { symbol, value, why: why.clone() });
+                list.push(Setting { symbol, value, why: why.clone() });
                 was_comment = false;
             }
             (None, Some(comment)) if was_comment => why = format!("{why} {}", comment.trim()),
@@ -52,7 +62,7 @@ pub fn reasons(text: &str) -> Vec<Reason> {
             (None, _) => was_comment = false,
         }
     }
-    reasons
+    list
 }
 
 /// One wish the kernel did not grant.
@@ -90,7 +100,7 @@ mod tests {
     fn a_setting_has_the_reason_above_it() {
         let text = "# SPDX-License-Identifier: x\n# Whole file.\n\n# one\n# two\nCONFIG_A=y\nCONFIG_B=n\n# three\n# CONFIG_C is not set\n";
         let said: Vec<String> =
-            reasons(text).iter().map(|r| format!("{}={} {}", r.symbol, r.value, r.why)).collect();
+            reasoned(text).iter().map(|r| format!("{}={} {}", r.symbol, r.value, r.why)).collect();
         assert_eq!(said, ["A=y one two", "B=n one two", "C=n three"]);
     }
 

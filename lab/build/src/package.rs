@@ -3,7 +3,7 @@
 
 use crate::cache::{Entry, Facts, Key};
 use crate::debian::apt::PackageKind;
-use crate::kconfig::{self, Reason, Wishes};
+use crate::kconfig::{self, Setting, Wishes};
 use crate::kernel::{self, KernelSpec, Origin, Plan};
 use crate::recipe::{self, step_options, Base, Source};
 use crate::{hash, Context};
@@ -43,14 +43,6 @@ const SIGNING_KEY: &str = "\"certs/signing_key.pem\"";
 /// Of the key, in the kernel's name: two builds with other configurations stand side by side.
 const NAME_HEX: usize = 7;
 const MAINTAINER: &str = "Ceasefire developers <devel@ceasefire.invalid>";
-
-/// A setting over the machine's configuration.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Setting {
-    pub symbol: String,
-    pub value: String,
-    pub why: String,
-}
 
 /// What was built, in the cache.
 #[derive(Debug, Clone)]
@@ -108,7 +100,7 @@ pub fn build(context: &Context, kernel: &str, config: Option<&Path>) -> Result<P
         is_strict: true,
         log,
     };
-    let work = Work { plan, config, settings, local, source, needs_mib };
+    let work = Work { plan, config, settings, local, source, needs_mib, groups: ours.series };
     let entry = work.obtain(&key)?;
     Ok(Package { release: entry.fact("release"), files: files_of(&entry), built: entry.built })
 }
@@ -279,11 +271,7 @@ fn reasoned(fragments: &[PathBuf]) -> Result<Vec<Setting>> {
     let mut list = Vec::new();
     for path in fragments {
         let text = fs::read_to_string(path).map_err(|error| disk::error("read", path, &error))?;
-        list.extend(kconfig::reasons(&text).into_iter().map(|Reason { symbol, value, why }| Setting {
-            symbol,
-            value,
-            why,
-        }));
+        list.extend(kconfig::reasoned(&text));
     }
     Ok(list)
 }
@@ -300,16 +288,6 @@ fn say(context: &Context, config: &Configuration, settings: &[Setting]) {
     }
 }
 
-impl Setting {
-    /// As .config has it.
-    fn line(&self) -> String {
-        match self.value.as_str() {
-            "n" => format!("# CONFIG_{} is not set", self.symbol),
-            value => format!("CONFIG_{}={value}", self.symbol),
-        }
-    }
-}
-
 struct Work<'a> {
     plan: Plan<'a>,
     config: Configuration,
@@ -317,6 +295,8 @@ struct Work<'a> {
     local: String,
     source: Source,
     needs_mib: u64,
+    /// Of patches.
+    groups: Vec<String>,
 }
 
 impl Work<'_> {
@@ -444,7 +424,8 @@ impl Work<'_> {
         let mut names = Vec::new();
         let about_image = format!(
             "Linux with ABIS, an experiment, never tried on hardware by its makers\n Linux {release}: Debian's source with the Ceasefire series, kernel {} (groups {}).\n ABIS is off until it is switched on. Not for production.\n",
-            plan.name, "lab, abis, full, hidden"
+            plan.name,
+            self.groups.join(", ")
         );
         let about_headers =
             format!("headers of Linux {release}, for building modules\n For linux-image-{release}.\n");
