@@ -21,7 +21,7 @@ fn wrong_words_are_usage_errors() {
         (vec!["run", "zero", "--kernel", "no-such-kernel"], "no-such-kernel"),
         (vec!["run", "zero", "--mode", "idle"], "idle"),
         (vec!["run", "zero", "--kernel", "vanilla:idle"], "vanilla has no mode 'idle'"),
-        (vec!["run", "zero", "--kernel", "abis", "--mode", "full"], "abis has no mode 'full'"),
+        (vec!["run", "zero", "--kernel", "abis", "--mode", "fast"], "abis has no mode 'fast'"),
         (vec!["run", "zero", "--kernel", "vanilla,abis", "--mode", "idle"], "vanilla has no mode 'idle'"),
         (vec!["run", "zero", "--kernel", "abi"], "abi"),
         (vec!["shell", "--command", "true", "--mode", "idle"], "vanilla has no mode 'idle'"),

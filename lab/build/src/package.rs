@@ -14,7 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The recipe whose changes the packages carry: the whole series.
-pub const KERNEL: &str = "abis-hidden";
+pub const KERNEL: &str = "abis";
 /// kernel/config/NAME.config, over the machine's own.
 const FRAGMENTS: [&str; 2] = ["abis", "hardware"];
 /// Of the cache: finished packages, and trees that a build was interrupted in.
