@@ -53,6 +53,13 @@ pub(crate) fn elided(counters: &BTreeMap<String, u64>) -> [u64; 4] {
     sums
 }
 
+/// Pages that the kernel put into a TLB for each fault, medians; None unless it counts insertions, and met faults.
+pub(crate) fn inserted_per_fault(row: &Row) -> Option<f64> {
+    let inserted = row.abis.as_ref()?.get("inserted")?.median;
+    let faults = row.faults_per_unit?.median;
+    (faults > 0.0).then(|| inserted / faults)
+}
+
 /// Sites in alphabetical order, each with its figures by name.
 pub fn sites(row: &Row) -> BTreeMap<&str, BTreeMap<&'static str, Spread>> {
     let mut sites: BTreeMap<&str, BTreeMap<&'static str, Spread>> = BTreeMap::new();
