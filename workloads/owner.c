@@ -15,6 +15,8 @@
  * A kernel that knows who alone may hold a page interrupts only that CPU, or
  * none at all if it runs something else: then that must be made up for when it
  * returns.
+ *
+ * --set hotplug=1: CPUs come and go meanwhile.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -31,6 +33,7 @@
 #include <unistd.h>
 
 #include "support/checked_load.h"
+#include "support/hotplug.h"
 #include "support/pressure.h"
 #include "support/regions.h"
 #include "support/system_files.h"
@@ -72,6 +75,7 @@ static struct {
 	const char *only[2];		/* or NULL: any */
 	unsigned int node_count, nodes[NODES_MAX];
 	bool has_swap;
+	bool is_hotplugging;		/* no CPU is there for certain */
 	int file, memory, pagemap;	/* what is copied; /proc/self/mem; /proc/self/pagemap */
 	uint64_t random, places[WHERES];
 } state;
@@ -162,7 +166,7 @@ static void be_elsewhere(struct run *run, struct owner *owner, unsigned int inde
 		go_away(run, owner, generation);
 		return;
 	}
-	if (owner->where == MOVED && pin_to(owner->moved_to))
+	if (owner->where == MOVED && pin_to(owner->moved_to) && !state.is_hotplugging)
 		workload_fail(run, "no other CPU");
 	atomic_store(&owner->ready, generation);
 	if (owner->where == READS)
@@ -217,6 +221,7 @@ static void own(struct run *run, unsigned int index)
 			syscall(SYS_futex, &owner->order, FUTEX_WAIT, last, NULL, NULL, 0);
 		if (generation == LEAVE)
 			return;
+		hotplug_return(index);
 		for (uint64_t page = 0; page < BLOCK_PAGES; page++) {
 			if (state.takings[page / HALF_PAGES] == COPY)
 				(void)*page_at(index, page);
@@ -460,9 +465,15 @@ static int measure(struct run *run)
 {
 	static const char *const names[WHERES] = { "owner_runs_blocks", "owner_reads_blocks", "owner_sleeps_blocks",
 						   "owner_away_blocks", "owner_moved_blocks" };
+	int error;
 
+	state.is_hotplugging = option_u64("hotplug", 0);
+	error = hotplug_start(run);
+	if (error)
+		return error;
 	team_run(run, take_turns);
-	if (run->has_failed)
+	error = hotplug_stop(run);
+	if (run->has_failed || error)
 		return -EIO;
 	report_extra(run, "stale_reads", 0);
 	for (unsigned int i = 0; i < WHERES; i++)

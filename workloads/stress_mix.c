@@ -19,11 +19,14 @@
 
 #include "support/checked_load.h"
 #include "support/elisions.h"
+#include "support/hotplug.h"
 #include "support/page_idle.h"
 #include "support/pressure.h"
 #include "support/regions.h"
 #include "support/system_files.h"
 
+#define KSM "/sys/kernel/mm/ksm/"
+#define THP "/sys/kernel/mm/transparent_hugepage/"
 #define OWN_PAGES 48UL	/* a change of all of them is a round */
 #define OWN_BYTES (OWN_PAGES * PAGE_BYTES)
 #define SWAP_BYTES (32UL << 20)
@@ -46,13 +49,26 @@ static struct {
 	struct owner owners[THREADS_MAX];
 	_Atomic uint64_t published[THREADS_MAX];
 	unsigned int node_count, nodes[NODES_MAX];
-	bool has_idle, has_swap;
+	bool has_idle, has_swap, are_equal;
 	uint64_t changes_each;
 	_Atomic bool stop;
 } mix;
 
+static struct setting ksm_settings[] = {
+	{ .path = KSM "sleep_millisecs", .value = "0" },
+	{ .path = KSM "pages_to_scan", .value = "1000" },
+	{ .path = KSM "smart_scan", .value = "0" },
+	{ .path = KSM "run", .value = "1" },
+};
+static struct setting thp_settings[] = {
+	{ .path = THP "enabled", .value = "always" },
+	{ .path = THP "hugepages-64kB/enabled", .value = "always" },
+};
+
 static uint64_t word_of(unsigned int owner, uint64_t page, uint64_t generation)
 {
+	if (mix.are_equal)
+		page = 0;
 	return 0xa7ULL << 56 | generation << 16 | (owner * OWN_PAGES + page);
 }
 
@@ -182,8 +198,40 @@ static void change_and_look(struct run *run, unsigned int index)
 		self->done[what]++;
 		for (unsigned int looks = 0; looks < LOOKS_PER_CHANGE && !mix.stop; looks++)
 			look(run, index);
+		hotplug_return(index);
 		cpu_pause();
 	}
+}
+
+/* If the option asks for it. Return: 0, or what workload_skip() gave. */
+static int settings_change(struct run *run, const char *option, struct setting *settings, size_t count)
+{
+	if (!option_u64(option, 0))
+		return 0;
+	if (system_may_change(run))
+		return -EPERM;
+	for (size_t i = 0; i < count; i++) {
+		if (setting_change(&settings[i]))
+			return workload_skip(run, "%s cannot be set: this kernel has no %s", settings[i].path, option);
+	}
+	return 0;
+}
+
+static void settings_restore(struct setting *settings, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		setting_restore(&settings[i]);
+}
+
+static int memory_advise(struct run *run, unsigned int index)
+{
+	char *at = region_at(&mix.area, index);
+
+	if (mix.are_equal && madvise(at, OWN_BYTES, MADV_MERGEABLE))
+		return workload_fail(run, "MADV_MERGEABLE was refused: %s", strerror(errno));
+	if (thp_settings[0].is_changed && madvise(at, OWN_BYTES, MADV_HUGEPAGE))
+		return workload_fail(run, "MADV_HUGEPAGE was refused: %s", strerror(errno));
+	return 0;
 }
 
 static int setup(struct run *run)
@@ -195,8 +243,16 @@ static int setup(struct run *run)
 		error = regions_reserve(run, &mix.spare, run->threads, OWN_PAGES);
 	if (!error)
 		error = checked_load_open(run);
-	for (unsigned int i = 0; i < run->threads && !error; i++)
+	if (!error)
+		error = settings_change(run, "ksm", ksm_settings, sizeof(ksm_settings) / sizeof(ksm_settings[0]));
+	if (!error)
+		error = settings_change(run, "thp", thp_settings, sizeof(thp_settings) / sizeof(thp_settings[0]));
+	mix.are_equal = ksm_settings[0].is_changed;
+	for (unsigned int i = 0; i < run->threads && !error; i++) {
 		error = region_map(run, &mix.area, i, -1);
+		if (!error)
+			error = memory_advise(run, i);
+	}
 	if (error)
 		return error;
 	mix.node_count = memory_nodes(mix.nodes);
@@ -217,11 +273,15 @@ static int measure(struct run *run)
 		"read_only_changes", "no_access_changes", "move_changes", "cold_changes",
 		"idle_changes", "pageout_changes", "migrate_changes", "fork_changes",
 	};
-	const uint64_t elided = elisions_all();
+	const uint64_t elided = elisions_all(), unmerged = file_row(VMSTAT, "cow_ksm");
 	uint64_t reads = 0, faults = 0;
+	int error = hotplug_start(run);
 
+	if (error)
+		return error;
 	team_run(run, change_and_look);
-	if (run->has_failed)
+	error = hotplug_stop(run);
+	if (run->has_failed || error)
 		return -EIO;
 	for (unsigned int what = 0; what < CHANGES; what++) {
 		uint64_t done = 0;
@@ -239,6 +299,8 @@ static int measure(struct run *run)
 	report_extra(run, "reads", (double)reads);
 	report_extra(run, "faulting_reads", (double)faults);
 	report_extra(run, "stale_reads", 0);
+	if (mix.are_equal)
+		report_extra(run, "unmerged_pages", (double)(file_row(VMSTAT, "cow_ksm") - unmerged));
 	if (elisions_are_counted())
 		report_extra(run, "elided_pages", (double)(elisions_all() - elided));
 	return 0;
@@ -251,6 +313,8 @@ static void teardown(struct run *run)
 	regions_release(&mix.area);
 	regions_release(&mix.spare);
 	pressure_swap_off();
+	settings_restore(ksm_settings, sizeof(ksm_settings) / sizeof(ksm_settings[0]));
+	settings_restore(thp_settings, sizeof(thp_settings) / sizeof(thp_settings[0]));
 }
 
 WORKLOAD(stress_mix) = {

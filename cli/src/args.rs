@@ -47,7 +47,7 @@ pub struct Lab {
 
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// The tour: controls and micro rows at 1, 2, 4 and 8 threads, idle mappings and Apache at 8, each with ABIS off and idle
+    /// The tour: controls and micro rows at 1, 2, 4 and 8 threads, idle mappings and Apache at 8, each with ABIS off, idle and full
     Demo(Output),
     /// Every workload in every shape, cost rows included
     All(Output),

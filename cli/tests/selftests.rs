@@ -6,8 +6,8 @@ use common::{ceasefire, refused, succeed, Scratch};
 use std::fs;
 
 /// A kernel with ABIS in each of its modes.
-fn off_and_idle(kernel: &str) -> Vec<(&str, Option<&str>)> {
-    ["off", "idle"].map(|mode| (kernel, Some(mode))).to_vec()
+fn in_each_mode(kernel: &str) -> Vec<(&str, Option<&str>)> {
+    ["off", "idle", "full"].map(|mode| (kernel, Some(mode))).to_vec()
 }
 
 fn run_all(kernels: Vec<(&str, Option<&str>)>, subset: &str, patience: &str, least: usize) {
@@ -44,9 +44,14 @@ fn the_short_subset_is_as_on_an_unchanged_kernel_while_idle() {
 }
 
 #[test]
+fn the_short_subset_is_as_on_an_unchanged_kernel_in_mode_full() {
+    run_all(vec![("abis-debug", Some("full"))], "short", "2", 20);
+}
+
+#[test]
 #[ignore = "long: make test-selftests-all"]
 fn all_of_them_are_as_on_an_unchanged_kernel() {
-    let kernels = [vec![("selftests-vanilla", None)], off_and_idle("abis-debug")].concat();
+    let kernels = [vec![("selftests-vanilla", None)], in_each_mode("abis-debug")].concat();
     run_all(kernels, "all", "2", 30);
 }
 
@@ -54,7 +59,7 @@ fn all_of_them_are_as_on_an_unchanged_kernel() {
 #[test]
 #[ignore = "long: make test-nightly"]
 fn nightly_all_of_them_with_the_kernels_own_checkers() {
-    run_all(off_and_idle("checked-abis"), "all", "10", 30);
+    run_all(in_each_mode("checked-abis"), "all", "10", 30);
 }
 
 /// The plain kernel has no soft-dirty bits, which 5 subtests need: 16 pass instead of 21.

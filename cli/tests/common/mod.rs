@@ -2,6 +2,8 @@
 //! Runs the real binary, as a user would, with a clean environment where that matters.
 #![allow(dead_code)] // each test file uses its own part
 
+pub mod checked;
+
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};

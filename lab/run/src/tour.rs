@@ -21,8 +21,8 @@ fn request(workloads: &[&str], vcpus: &[u32]) -> Request {
 }
 
 /// What the demo measures side by side: one kernel, so one build. That `off` equals the baseline is a test of its own.
-pub const DEMO_KERNEL: &str = "abis";
-pub const DEMO_MODES: [&str; 2] = ["off", "idle"];
+pub const DEMO_KERNEL: &str = "abis-debug";
+pub const DEMO_MODES: [&str; 3] = ["off", "idle", "full"];
 
 /// Thousands of threads for one kernel-range shootdown, or a machine of their own with two nodes: the demo has them at
 /// 8 vCPUs alone.

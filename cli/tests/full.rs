@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Mode full: is every flush of one CPU alone, or of nobody, one that nobody else needed, and does it save what it should?
+//!
+//! CEASEFIRE_FULL_KERNEL=NAME: another kernel with CONFIG_ABIS_DEBUG in place of `abis-debug`.
+//! CEASEFIRE_FULL_IMAGE=FILE: a bzImage of such a kernel.
+
+mod common;
+use common::checked::{self, consoles, counted, lab, TRAPS};
+use common::{median, root, row, Scratch};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
+use std::time::Instant;
+
+const FOUR: [&str; 6] = ["--cpus", "4", "--nodes", "2", "--tlb", "hardware"];
+const EIGHT: [&str; 6] = ["--cpus", "8", "--nodes", "2", "--tlb", "hardware"];
+
+fn kernel(mode: &str, more: &str) -> Vec<String> {
+    checked::chosen("FULL", "abis-debug", mode, more)
+}
+
+fn clean(args: &[&str], shape: &[&str]) -> Value {
+    checked::clean(&[args, shape].concat(), &kernel("full", ""))
+}
+
+fn extra(row: &Value, name: &str) -> f64 {
+    row["extra"][name].as_f64().unwrap_or_else(|| panic!("{name}: {row}"))
+}
+
+/// Sites at which one CPU alone may hold a page, and how many of those the oracle must have been asked about.
+const PRIVATE: [(&str, u64); 6] =
+    [("zap", 500), ("clear_flush", 200), ("protect", 200), ("remap", 200), ("migrate", 100), ("reclaim", 50)];
+
+/// Pages that one CPU alone has used are taken away by every site, wherever that CPU is.
+#[test]
+fn pages_of_one_cpu_are_flushed_there() {
+    let results = clean(&["owner", "--units", "300"], &FOUR);
+    let row = row(&results, "owner", 4);
+    assert_eq!(extra(row, "stale_reads"), 0.0, "{row}");
+    for (site, least) in PRIVATE {
+        let checked = counted(row, &format!("{site}_checked_private"));
+        println!("{site:11} private {checked:6} checked");
+        assert!(checked >= least, "{site}: {checked} checked, {least} wanted");
+    }
+    for (name, least) in [
+        ("insert_checked", 5000),
+        ("secondary_checked", 5000),
+        ("narrow_checked", 1000),
+        ("narrow_ranged", 100),
+        ("narrow_deferred", 100),
+        ("narrow_paid", 10),
+        ("hidden_written", 100),
+    ] {
+        let count = counted(row, name);
+        println!("{name:19} {count:6}");
+        assert!(count >= least, "{name}: {count}, {least} wanted");
+    }
+    // What is inserted, its CPU holds: else nothing above was asked about anything.
+    let held = counted(row, "insert_checked_held") as f64 / counted(row, "insert_checked") as f64;
+    assert!(held >= 0.95, "only {held:.3} of the pages inserted were held");
+}
+
+#[test]
+fn gathers_that_overlap_read_nothing_stale() {
+    let results = clean(&["overlap", "refault", "--units", "100"], &FOUR);
+    for workload in ["overlap", "refault"] {
+        let row = row(&results, workload, 4);
+        let checked = row["checked"].as_u64().expect("a debug kernel");
+        println!("{workload}: {checked} elisions checked");
+        assert!(checked >= 1000, "{row}");
+    }
+    let row = row(&results, "overlap", 4);
+    let (proven, flushed) = (counted(row, "nested_proven"), counted(row, "nested_flushed"));
+    println!("overlap: of the gathers that met {proven} flushed their own, {flushed} everything");
+    assert!(proven >= 3, "{row}");
+}
+
+#[test]
+fn sites_that_idle_serves_go_on() {
+    let results = clean(&["elisions", "--units", "512"], &EIGHT);
+    let row = row(&results, "elisions", 8);
+    for (name, least) in [
+        ("clear_flush_checked_idle", 500),
+        ("clear_flush_checked_private", 500),
+        ("clear_flush_checked_uncached", 500),
+        ("migrate_checked_idle", 500),
+        ("protect_checked_idle", 500),
+        ("reclaim_checked_idle", 500),
+        ("remap_checked_idle", 500),
+        ("zap_checked_idle", 500),
+        ("zap_checked_private", 500),
+        ("zap_checked_uncached", 500),
+    ] {
+        let checked = counted(row, name);
+        println!("{name:29} {checked:6}");
+        assert!(checked >= least, "{name}: {checked}, {least} wanted");
+    }
+    // Pages that every CPU holds, and every scenario of mode idle's breaks on the intact kernel.
+    clean(&["held", "--units", "96"], &EIGHT);
+}
+
+#[test]
+fn nobody_reads_stale() {
+    let results = clean(&["stale", "--units", "5000"], &EIGHT);
+    let row = row(&results, "stale", 8);
+    assert_eq!(extra(row, "stale_reads"), 0.0, "{row}");
+    assert!(row["checked"].as_u64().is_some_and(|checked| checked >= 500), "{row}");
+}
+
+/// True races, and few instructions between them.
+#[test]
+fn nobody_reads_stale_on_two_host_threads() {
+    let shape = ["--cpus", "2", "--nodes", "2", "--tlb", "hardware", "--thread-mode", "multi"];
+    let results = clean(&["stress-mix", "owner", "--units", "300"], &shape);
+    for workload in ["stress-mix", "owner"] {
+        let row = row(&results, workload, 2);
+        assert_eq!(extra(row, "stale_reads"), 0.0, "{row}");
+        assert!(row["checked"].as_u64().is_some_and(|checked| checked >= 30), "{row}");
+    }
+}
+
+#[test]
+fn nobody_reads_stale_with_five_levels() {
+    let shape = [&FOUR[..], &["--la57", "on"]].concat();
+    let results = clean(&["owner", "--units", "100"], &shape);
+    let row = row(&results, "owner", 4);
+    assert_eq!(extra(row, "stale_reads"), 0.0, "{row}");
+    assert!(counted(row, "insert_checked") >= 1000, "{row}");
+}
+
+/// A CPU that leaves takes its debts and its TLB along; when it returns it is asked whether it can do what insertion needs.
+#[test]
+fn cpus_come_and_go() {
+    let results = clean(&["stress-mix", "owner", "--units", "400", "--set", "hotplug=1"], &FOUR);
+    for workload in ["stress-mix", "owner"] {
+        let row = row(&results, workload, 4);
+        let departures = extra(row, "hotplug_departures");
+        println!("{workload}: CPUs left {departures} times");
+        assert!(departures >= 3.0, "{row}");
+        assert_eq!(extra(row, "stale_reads"), 0.0, "{row}");
+    }
+}
+
+#[test]
+fn pages_are_merged_and_come_in_large_folios() {
+    let results = clean(&["stress-mix", "--units", "400", "--set", "ksm=1"], &FOUR);
+    let row = row(&results, "stress-mix", 4);
+    assert!(extra(row, "unmerged_pages") >= 100.0, "{row}");
+    clean(&["stress-mix", "--units", "400", "--set", "thp=1"], &FOUR);
+}
+
+/// One boot, repeat after repeat: each leaves its address space, and with it the software page tables.
+#[test]
+fn no_software_page_table_is_left() {
+    let results = clean(&["stress-mix", "--units", "100", "--repeats", "5"], &FOUR);
+    let tables = &row(&results, "stress-mix", 4)["abis"]["spte_tables"];
+    let level = |end: &str| tables[end].as_f64().expect("counted");
+    println!("software page tables at the end of a repeat: {} to {}", level("min"), level("max"));
+    assert!(level("min") > 0.0, "{tables}");
+    // A repeat forks some dozen times, and every child has tables of its own.
+    assert!(level("max") - level("min") <= 6.0, "{tables}");
+}
+
+#[test]
+fn what_one_thread_uses_interrupts_nobody_else() {
+    let private = ["munmap", "madvise-scaling", "cow-mt-seq", "cow-mt-rand", "msync-mt"];
+    let shape = ["--cpus", "8", "--tlb", "hardware"];
+    let all = [&private[..], &["munmap-shared"]].concat();
+    let results = clean(&all, &shape);
+    for workload in private {
+        let received = median(row(&results, workload, 8), "received_per_unit");
+        println!("{workload:15} {received:.3} of 7 received");
+        assert!(received <= 0.35, "{workload}: {received} of 7 received");
+    }
+    let received = median(row(&results, "munmap-shared", 8), "received_per_unit");
+    let off = checked::clean(&[&["munmap-shared"][..], &shape].concat(), &kernel("off", ""));
+    let without = median(row(&off, "munmap-shared", 8), "received_per_unit");
+    println!("munmap-shared   {received:.3} received, {without:.3} without");
+    assert!(
+        without >= 6.9 && (received - without).abs() <= 0.02 * without,
+        "{received} and {without} received"
+    );
+}
+
+/// mprotect() as a barrier for the whole process: none, unless the process refuses.
+#[test]
+fn a_process_that_refuses_keeps_its_barriers() {
+    let shape = ["--cpus", "8", "--tlb", "hardware"];
+    let received = |mode: &str, more: &[&str]| {
+        let args = [&["barrier"][..], more, &shape].concat();
+        let results = checked::clean(&args, &kernel(mode, ""));
+        median(row(&results, "barrier", 8), "received_per_unit")
+    };
+    let (off, full) = (received("off", &[]), received("full", &[]));
+    let refused = received("full", &["--set", "refuse=1"]);
+    println!("barrier: {off:.2} received, {full:.2} in mode full, {refused:.2} where the process refuses");
+    assert!(off >= 6.9, "off: {off}");
+    assert!(full <= 1.0, "full: {full}");
+    assert!((refused - off).abs() <= 0.01 * off, "refused: {refused}, off: {off}");
+}
+
+/// Whoever populates spares others the faults.
+#[test]
+fn what_is_populated_is_not_hidden() {
+    for by in ["by=mmap", "by=madvise", "by=pin"] {
+        let results = clean(&["populate", "--set", by], &["--cpus", "4", "--tlb", "hardware"]);
+        let row = row(&results, "populate", 4);
+        let faults = row["faults_per_unit"]["max"].as_f64().expect("counted");
+        println!("populate {by}: {faults} faults a page");
+        assert!(faults <= 0.01, "{row}");
+        assert_eq!(counted(row, "hidden_faults"), 0, "{row}");
+    }
+}
+
+/// One message, and what was asked for is not there.
+#[test]
+fn without_pcids_it_is_refused() {
+    let out = Scratch::new("full-refused");
+    // The last word of this kind counts.
+    let said = lab(&out, &["zero", "--cpus", "2", "--tlb", "hardware"], &kernel("off", "abis=full nopcid"));
+    assert_eq!(said.code, 0, "{}\n{}", said.stdout, said.stderr);
+    let console = consoles(&out);
+    let messages: Vec<&str> = console.lines().filter(|line| line.contains("abis: ")).collect();
+    assert_eq!(messages.len(), 1, "{console}");
+    assert!(messages[0].ends_with("abis: stays off, not full: this processor has no PCIDs"), "{console}");
+}
+
+/// How a break of the debug kernel shows.
+#[derive(Clone, Copy, PartialEq)]
+enum Shows {
+    /// The kernel's own check: the oracle has a holder, or the slot is not what it should be.
+    Check,
+    /// A thread reads what it should not.
+    Stale,
+    /// The probe at boot finds insertion at fault, and the mode is refused.
+    Refused,
+}
+use Shows::{Check, Refused, Stale};
+
+/// Each break of mode full, a command that must find it, and how.
+#[rustfmt::skip]
+const BREAKS: [(&str, &str, Shows); 21] = [
+    ("owed-ignored-on-switch", "owner --units 4000 --cpus 8 --nodes 2", Stale),
+    ("owed-ignored-on-lazy", "owner --units 4000 --cpus 8 --nodes 2", Stale),
+    ("owed-one-look", "owner --units 4000 --cpus 8 --nodes 2", Check),
+    ("owed-dropped-by-handler", "owner --units 4000 --cpus 8 --nodes 2", Check),
+    ("owed-paid-by-range", "owner --units 4000 --set first=migrate --set second=copy --cpus 8 --nodes 2", Stale),
+    ("narrow-range-short", "zero --cpus 8 --nodes 2", Check),
+    ("narrow-drops-set-member", "anon-r-seq --units 1600 --cpus 8 --nodes 2", Check),
+    ("narrow-is-round", "held --set scenario=alone --units 96 --cpus 8 --nodes 2", Check),
+    ("batch-unpaid", "owner --units 4000 --cpus 8 --nodes 2", Stale),
+    ("batch-uncached", "refault --cpus 4 --nodes 2", Check),
+    ("private-survives-young", "owner --units 4000 --cpus 8 --nodes 2", Check),
+    ("insert-over-shared", "overlap --cpus 8 --nodes 2", Check),
+    ("insert-over-never", "overlap --set switch=before --cpus 8 --nodes 2", Check),
+    ("insert-in-batch", "refault --set by=cgroup --cpus 4 --nodes 2", Check),
+    ("insert-primary-first", "zero --cpus 8 --nodes 2", Check),
+    ("insert-no-invlpg-after", "zero --cpus 2", Refused),
+    ("insert-left-behind", "zero --cpus 2", Refused),
+    ("nested-unproven", "overlap --cpus 8 --nodes 2", Stale),
+    ("nested-unaccounted", "overlap --set switch=during --set tables=256 --units 40 --cpus 8 --nodes 2", Stale),
+    ("nested-early", "overlap --cpus 8 --nodes 2", Stale),
+    ("hidden-over-another", "stale --cpus 4", Check),
+];
+/// Takes longer than all others together.
+const SLOW_BREAK: (&str, &str, Shows) =
+    ("hidden-is-uncached", "elisions --units 1000 --cpus 4 --nodes 2", Check);
+/// Nothing to find, as docs/why-full-is-safe.md and docs/hidden-entries.md say.
+const HARMLESS: [&str; 2] = ["insert-no-invlpg-before", "hidden-revealed-private"];
+
+fn break_and_look((mutant, command, shows): (&str, &str, Shows)) -> Result<(), String> {
+    let out = Scratch::new("full-mutant");
+    let begun = Instant::now();
+    // Where the mode is refused, the lab would say so first.
+    let (mode, words) = match shows {
+        Refused => ("off", format!("abis=full abis_mutant={mutant}")),
+        _ => ("full", format!("abis_mutant={mutant}")),
+    };
+    let mut args: Vec<&str> = command.split(' ').collect();
+    args.extend(["--tlb", "hardware"]);
+    let said = lab(&out, &args, &kernel(mode, &words));
+    let console = consoles(&out);
+    if !console.contains(&format!("broken on purpose: {mutant}")) {
+        return Err(format!("{mutant} was not chosen: {}\n{console}", said.stderr));
+    }
+    let in_console = |what: &[&str]| console.lines().find(|line| what.iter().any(|text| line.contains(text)));
+    let line = match shows {
+        Check => in_console(&["holds it: ", "mapped before it is inserted", "secondary page tables"]),
+        Stale => said.stderr.lines().find(|line| line.contains("stale read")),
+        Refused => in_console(&["stays off, not full: insertion does not work"]),
+    };
+    let Some(line) = line.filter(|_| (said.code == 0) == (shows == Refused)) else {
+        return Err(format!("{mutant}: {command}: not caught, exit code {}\n{}", said.code, said.stderr));
+    };
+    println!("{mutant:24} {:3} s  {line}", begun.elapsed().as_secs());
+    Ok(())
+}
+
+fn all_are_caught(breaks: &[(&str, &str, Shows)]) {
+    let survivors: Vec<String> = breaks.iter().filter_map(|one| break_and_look(*one).err()).collect();
+    assert!(survivors.is_empty(), "{}", survivors.join("\n"));
+}
+
+/// Those that are found soonest, of each part one.
+#[test]
+fn some_breaks_are_caught() {
+    let some = [
+        "owed-one-look",
+        "narrow-range-short",
+        "insert-primary-first",
+        "nested-unproven",
+        "insert-left-behind",
+    ];
+    let chosen: Vec<_> = BREAKS.iter().copied().filter(|one| some.contains(&one.0)).collect();
+    assert_eq!(chosen.len(), some.len());
+    all_are_caught(&chosen);
+}
+
+#[test]
+#[ignore = "long: make test-full-all"]
+fn each_break_is_caught() {
+    all_are_caught(&BREAKS);
+    all_are_caught(&[SLOW_BREAK]);
+}
+
+/// The kernel's list is this file's, and whoever reads the documents finds each of them.
+#[test]
+fn each_break_is_known() {
+    let list = checked::shell(
+        "cat /sys/kernel/debug/abis/mutant",
+        &["--cpus", "2", "--tlb", "hardware"],
+        &kernel("full", ""),
+    );
+    let known: BTreeSet<String> = checked::mutants(&list).into_iter().collect();
+    let of_idle = TRAPS.iter().map(|(mutant, _)| *mutant);
+    let of_full = BREAKS.iter().map(|one| one.0).chain([SLOW_BREAK.0]).chain(HARMLESS);
+    let here: BTreeSet<String> = of_idle.chain(of_full).map(String::from).collect();
+    assert_eq!(here, known, "the kernel has other breaks");
+
+    let read = |name: &str| fs::read_to_string(root().join("docs").join(name)).expect(name);
+    let text = read("why-full-is-safe.md") + &read("hidden-entries.md");
+    for name in BREAKS.iter().map(|one| one.0).chain([SLOW_BREAK.0]).chain(HARMLESS) {
+        assert!(text.contains(&format!("`{name}`")), "{name} is in neither document");
+    }
+}
+
+/// Everything at once, for long, with the machine asked at every elision.
+#[test]
+#[ignore = "long: make test-full-all"]
+fn stress_of_all_kinds() {
+    let all: [(&str, &[&str], &str); 3] = [
+        ("11", &["stress-mix", "owner"], "hotplug=1"),
+        ("12", &["stress-mix"], "ksm=1"),
+        ("13", &["stress-mix"], "thp=1"),
+    ];
+    for (seed, workloads, more) in all {
+        let args =
+            [workloads, &["--units", "5000", "--seed", seed, "--set", more, "--timeout", "1800"]].concat();
+        let results = clean(&args, &FOUR);
+        for row in results["rows"].as_array().expect("rows") {
+            println!("{} {more}: {} elisions checked", row["workload"], row["checked"]);
+            assert!(row["checked"].as_u64().is_some_and(|checked| checked >= 1000), "{row}");
+        }
+    }
+}
