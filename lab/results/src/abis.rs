@@ -85,6 +85,12 @@ pub(crate) fn asked_wrongly(totals: &BTreeMap<String, u64>) -> Vec<String> {
     wrong
 }
 
+/// Did a sample of the flushes kept at this site find a holder?
+pub(crate) fn found_holders(row: &Row, site: &str) -> bool {
+    let held = row.abis.as_ref().and_then(|counters| counters.get(&format!("{site}_sampled_held")));
+    held.is_some_and(|held| held.max > 0.0)
+}
+
 impl Elided {
     /// Of the repeats' own sums, per unit.
     pub(crate) fn of(repeats: &[([u64; 4], u64)]) -> Option<Elided> {

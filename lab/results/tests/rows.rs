@@ -293,4 +293,12 @@ fn a_wrong_elision_or_a_wrong_question_fails_the_run() {
     let error = silent.reportable().expect_err("asked wrongly");
     assert!(error.message.contains("asked wrongly at zap") && error.kind.exit_code() == 1, "{error}");
     assert!(ceasefire_results::report::html(&silent).is_err());
+    // Another row of that kernel has met holders there: of another one it would prove nothing.
+    for (kernel, is_proven) in [("vanilla", true), ("other", false)] {
+        let mut both = silent.clone();
+        let mut second = sampled(1).rows[0].clone();
+        second.kernel = kernel.into();
+        both.rows.push(second);
+        assert_eq!(both.reportable().is_ok(), is_proven, "{kernel}");
+    }
 }
