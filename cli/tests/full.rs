@@ -239,7 +239,7 @@ use Shows::{Check, Refused, Stale};
 
 /// Each break of mode full, a command that must find it, and how.
 #[rustfmt::skip]
-const BREAKS: [(&str, &str, Shows); 21] = [
+const BREAKS: [(&str, &str, Shows); 23] = [
     ("owed-ignored-on-switch", "owner --units 4000 --cpus 8 --nodes 2", Stale),
     ("owed-ignored-on-lazy", "owner --units 4000 --cpus 8 --nodes 2", Stale),
     ("owed-one-look", "owner --units 4000 --cpus 8 --nodes 2", Check),
@@ -250,6 +250,7 @@ const BREAKS: [(&str, &str, Shows); 21] = [
     ("narrow-is-round", "held --set scenario=alone --units 96 --cpus 8 --nodes 2", Check),
     ("batch-unpaid", "owner --units 4000 --cpus 8 --nodes 2", Stale),
     ("batch-uncached", "refault --cpus 4 --nodes 2", Check),
+    ("batch-round-unraised", "batch --cpus 2 --nodes 2 --thread-mode multi", Stale),
     ("private-survives-young", "owner --units 4000 --cpus 8 --nodes 2", Check),
     ("insert-over-shared", "overlap --cpus 8 --nodes 2", Check),
     ("insert-over-never", "overlap --set switch=before --cpus 8 --nodes 2", Check),
@@ -261,6 +262,7 @@ const BREAKS: [(&str, &str, Shows); 21] = [
     ("nested-unaccounted", "overlap --set switch=during --set tables=256 --units 40 --cpus 8 --nodes 2", Stale),
     ("nested-early", "overlap --cpus 8 --nodes 2", Stale),
     ("hidden-over-another", "stale --cpus 4", Check),
+    ("hidden-taken-unflushed", "migrate --cpus 8 --nodes 2", Check),
 ];
 /// Takes longer than all others together.
 const SLOW_BREAK: (&str, &str, Shows) =
