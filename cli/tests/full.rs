@@ -6,7 +6,7 @@
 
 mod common;
 use common::checked::{self, consoles, counted, lab, TRAPS};
-use common::{median, root, row, Scratch};
+use common::{ceasefire, median, root, row, run, Scratch};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,8 +15,15 @@ use std::time::Instant;
 const FOUR: [&str; 6] = ["--cpus", "4", "--nodes", "2", "--tlb", "hardware"];
 const EIGHT: [&str; 6] = ["--cpus", "8", "--nodes", "2", "--tlb", "hardware"];
 
+/// Whether it pays or not: else most of what is looked at here would not happen.
+const IN_ANY_CASE: &str = "abis_adaptive=0";
+
 fn kernel(mode: &str, more: &str) -> Vec<String> {
-    checked::chosen("FULL", "abis-debug", mode, more)
+    checked::chosen("FULL", "abis-debug", mode, &format!("{IN_ANY_CASE} {more}"))
+}
+
+fn adaptive_kernel(mode: &str) -> Vec<String> {
+    checked::chosen("FULL", "abis-debug", mode, "")
 }
 
 fn clean(args: &[&str], shape: &[&str]) -> Value {
@@ -117,6 +124,11 @@ fn nobody_reads_stale_on_two_host_threads() {
         assert_eq!(extra(row, "stale_reads"), 0.0, "{row}");
         assert!(row["checked"].as_u64().is_some_and(|checked| checked >= 30), "{row}");
     }
+    let results = clean(&["batch", "--units", "100"], &shape);
+    let row = row(&results, "batch", 2);
+    println!("batch: {} of 100 met half-way", extra(row, "met_half_way_batches"));
+    assert_eq!(extra(row, "stale_reads"), 0.0, "{row}");
+    assert!(extra(row, "met_half_way_batches") >= 5.0, "{row}");
 }
 
 #[test]
@@ -166,7 +178,7 @@ fn what_one_thread_uses_interrupts_nobody_else() {
     let private = ["munmap", "madvise-scaling", "cow-mt-seq", "cow-mt-rand", "msync-mt"];
     let shape = ["--cpus", "8", "--tlb", "hardware"];
     let all = [&private[..], &["munmap-shared"]].concat();
-    let results = clean(&all, &shape);
+    let results = checked::clean(&[&all[..], &shape].concat(), &adaptive_kernel("full"));
     for workload in private {
         let received = median(row(&results, workload, 8), "received_per_unit");
         println!("{workload:15} {received:.3} of 7 received");
@@ -182,13 +194,44 @@ fn what_one_thread_uses_interrupts_nobody_else() {
     );
 }
 
+/// Nobody else could be interrupted: what is inserted brings nothing.
+#[test]
+fn insertion_stops_where_it_does_not_pay() {
+    let args = ["anon-r-seq", "--units", "4000", "--cpus", "1", "--tlb", "hardware"];
+    for (kernel, inserts) in [(adaptive_kernel("full"), false), (kernel("full", ""), true)] {
+        let results = checked::clean(&args, &kernel);
+        let row = row(&results, "anon-r-seq", 1);
+        let (inserted, unpaid) = (counted(row, "inserted"), counted(row, "insert_unpaid"));
+        println!("anon-r-seq: {inserted} pages inserted, {unpaid} not");
+        let (most, least) = if inserts { (inserted, unpaid) } else { (unpaid, inserted) };
+        assert!(most >= 4000 && least <= 100, "{row}");
+    }
+}
+
+#[test]
+fn adaptation_has_a_switch() {
+    let file = "/sys/kernel/mm/abis/adaptive";
+    let shape = ["--cpus", "2", "--tlb", "hardware"];
+    for (kernel, set) in [(adaptive_kernel("full"), "1"), (kernel("full", ""), "0")] {
+        assert_eq!(checked::shell(&format!("cat {file}"), &shape, &kernel).trim(), set);
+    }
+    for (word, code) in [("0", 0), ("1", 0), ("maybe", 1)] {
+        let command = format!("write {file} {word}");
+        let args = [&["lab", "shell", "--command", &command][..], &shape].concat();
+        let kernel = adaptive_kernel("full");
+        let all: Vec<&str> = args.iter().copied().chain(kernel.iter().map(String::as_str)).collect();
+        let said = run(&mut ceasefire(&all));
+        assert_eq!(said.code, code, "{word}: {}{}", said.stdout, said.stderr);
+    }
+}
+
 /// mprotect() as a barrier for the whole process: none, unless the process refuses.
 #[test]
 fn a_process_that_refuses_keeps_its_barriers() {
     let shape = ["--cpus", "8", "--tlb", "hardware"];
     let received = |mode: &str, more: &[&str]| {
         let args = [&["barrier"][..], more, &shape].concat();
-        let results = checked::clean(&args, &kernel(mode, ""));
+        let results = checked::clean(&args, &adaptive_kernel(mode));
         median(row(&results, "barrier", 8), "received_per_unit")
     };
     let (off, full) = (received("off", &[]), received("full", &[]));

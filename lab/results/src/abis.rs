@@ -60,6 +60,14 @@ pub(crate) fn inserted_per_fault(row: &Row) -> Option<f64> {
     (faults > 0.0).then(|| inserted / faults)
 }
 
+/// Were there pages that the kernel could have put into a TLB, and did not, since that does not pay?
+pub(crate) fn has_unpaid(row: &Row) -> bool {
+    row.abis
+        .as_ref()
+        .and_then(|counters| counters.get("insert_unpaid"))
+        .is_some_and(|spread| spread.median > 0.0)
+}
+
 /// Sites in alphabetical order, each with its figures by name.
 pub fn sites(row: &Row) -> BTreeMap<&str, BTreeMap<&'static str, Spread>> {
     let mut sites: BTreeMap<&str, BTreeMap<&'static str, Spread>> = BTreeMap::new();

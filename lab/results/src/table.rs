@@ -2,7 +2,7 @@
 //! The results for a terminal. One line per row where that fits, grouped by workload where it does not,
 //! and stacked lines on a narrow screen. A number is never broken.
 
-use crate::abis::inserted_per_fault;
+use crate::abis::{has_unpaid, inserted_per_fault};
 use crate::figure::{figure, grouped, median, with_range, ABSENT};
 use crate::finding::in_order;
 use crate::schema::{Control, Results, Row, Unmeasured, Verdict};
@@ -366,6 +366,9 @@ fn cost(results: &Results, options: &Options, lines: &mut Vec<String>) {
             }
         }
         match (row.mode.as_deref(), inserted_per_fault(row)) {
+            (Some("full"), Some(0.0)) if has_unpaid(row) => {
+                tokens.push("nothing inserted: it does not pay".into())
+            }
             // What did not happen cost nothing: such a row says nothing of the mode.
             (Some("full"), Some(0.0)) => tokens.push("void: nothing was inserted".into()),
             (Some("full"), Some(pages)) => tokens.push(format!("{} pages inserted per fault", figure(pages))),

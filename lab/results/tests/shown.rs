@@ -4,6 +4,7 @@ mod sample;
 
 use ceasefire_results::report;
 use ceasefire_results::schema::{Results, Tlb};
+use ceasefire_results::stats::Spread;
 use ceasefire_results::table::{render, Options};
 use std::path::Path;
 
@@ -263,4 +264,33 @@ fn the_finding_is_computed_and_carries_its_condition() {
     assert!(html.contains("At 8 threads, no other CPU received a shootdown in any of 8 rows."));
     let empty = report::html(&Results::new(Default::default())).expect("a report");
     assert!(empty.contains("No row of this file measures shootdowns.") && empty.contains("No control ran"));
+}
+
+/// A cost row of mode full says whether there was anything to pay for.
+#[test]
+fn a_row_without_insertions_says_why() {
+    let spread = |value: f64| Spread { median: value, min: value, max: value };
+    let shown = |inserted: f64, unpaid: Option<f64>| {
+        let mut results = sample::two_kernels();
+        for row in results.rows.iter_mut().filter(|row| row.cost && row.mode.as_deref() == Some("full")) {
+            row.faults_per_unit = Some(spread(0.5));
+            let counters = [("inserted", Some(inserted)), ("insert_unpaid", unpaid)];
+            row.abis = Some(
+                counters
+                    .iter()
+                    .filter_map(|(name, count)| Some((name.to_string(), spread((*count)?))))
+                    .collect(),
+            );
+        }
+        render(&results, &plain(160))
+    };
+    for (inserted, unpaid, says) in [
+        (0.0, None, "void: nothing was inserted"),
+        (0.0, Some(0.0), "void: nothing was inserted"),
+        (0.0, Some(1.0), "nothing inserted: it does not pay"),
+        (1.0, Some(1.0), "2.00 pages inserted per fault"),
+    ] {
+        let text = shown(inserted, unpaid);
+        assert!(text.contains(says), "{says}:\n{text}");
+    }
 }
