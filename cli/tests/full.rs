@@ -208,6 +208,22 @@ fn insertion_stops_where_it_does_not_pay() {
     }
 }
 
+/// Accounts that run dry and open again, while pages are taken away that were inserted before.
+#[test]
+fn adaptation_promises_no_more_than_it_keeps() {
+    let args = [&["owner", "overlap", "--units", "1000"][..], &EIGHT].concat();
+    let results = checked::clean(&args, &adaptive_kernel("full"));
+    for workload in ["owner", "overlap"] {
+        let row = row(&results, workload, 8);
+        let checked = row["checked"].as_u64().expect("a debug kernel");
+        let (inserted, unpaid) = (counted(row, "inserted"), counted(row, "insert_unpaid"));
+        let trials = counted(row, "adapt_trials");
+        println!("{workload}: {checked} elisions checked; {inserted} inserted, {unpaid} not, {trials} trials");
+        assert_eq!(extra(row, "stale_reads"), 0.0, "{row}");
+        assert!(checked >= 5000 && inserted >= 5000 && unpaid >= 1000 && trials >= 5, "{row}");
+    }
+}
+
 #[test]
 fn adaptation_has_a_switch() {
     let file = "/sys/kernel/mm/abis/adaptive";
