@@ -218,7 +218,9 @@ fn adaptation_promises_no_more_than_it_keeps() {
         let checked = row["checked"].as_u64().expect("a debug kernel");
         let (inserted, unpaid) = (counted(row, "inserted"), counted(row, "insert_unpaid"));
         let trials = counted(row, "adapt_trials");
-        println!("{workload}: {checked} elisions checked; {inserted} inserted, {unpaid} not, {trials} trials");
+        println!(
+            "{workload}: {checked} elisions checked; {inserted} inserted, {unpaid} not, {trials} trials"
+        );
         assert_eq!(extra(row, "stale_reads"), 0.0, "{row}");
         assert!(checked >= 5000 && inserted >= 5000 && unpaid >= 1000 && trials >= 5, "{row}");
     }
@@ -284,6 +286,41 @@ fn without_pcids_it_is_refused() {
     assert!(messages[0].ends_with("abis: stays off, not full: this processor has no PCIDs"), "{console}");
 }
 
+/// On a machine that inserts when it is asked to: no secondary page tables, the same promises.
+#[test]
+fn a_machine_may_insert() {
+    let shape = ["--cpus", "4", "--nodes", "2", "--tlb", "hardware,insert=on"];
+    let kernel = kernel("full-hw", "");
+    for args in [&["owner", "--units", "300"][..], &["overlap", "refault", "stress-mix", "--units", "100"]] {
+        let results = checked::clean(&[args, &shape].concat(), &kernel);
+        for row in results["rows"].as_array().expect("rows") {
+            let workload = row["workload"].as_str().expect("named");
+            let checked = row["checked"].as_u64().expect("a debug kernel");
+            let (inserted, held) = (counted(row, "insert_checked"), counted(row, "insert_checked_held"));
+            println!(
+                "{workload}: {checked} elisions checked; {inserted} pages inserted, {held} held at once"
+            );
+            assert!(checked >= 100 && inserted >= 500, "{row}");
+            assert!(held as f64 >= 0.95 * inserted as f64, "{row}");
+            assert_eq!(counted(row, "insert_switches") + counted(row, "insert_bytes"), 0, "{row}");
+            let stale_reads = row["extra"].get("stale_reads").and_then(Value::as_f64);
+            assert_eq!(stale_reads.unwrap_or(0.0), 0.0, "{row}");
+        }
+    }
+}
+
+/// What processors there are do not.
+#[test]
+fn without_such_a_machine_it_is_refused() {
+    let out = Scratch::new("full-refused-hw");
+    let said = lab(&out, &["zero", "--cpus", "2", "--tlb", "hardware"], &kernel("off", "abis=full-hw"));
+    assert_eq!(said.code, 0, "{}\n{}", said.stdout, said.stderr);
+    let console = consoles(&out);
+    let why =
+        "abis: stays off, not full-hw: this processor inserts nothing on request, nor does any that is built";
+    assert!(console.lines().any(|line| line.ends_with(why)), "{console}");
+}
+
 /// How a break of the debug kernel shows.
 #[derive(Clone, Copy, PartialEq)]
 enum Shows {
@@ -298,7 +335,7 @@ use Shows::{Check, Refused, Stale};
 
 /// Each break of mode full, a command that must find it, and how.
 #[rustfmt::skip]
-const BREAKS: [(&str, &str, Shows); 23] = [
+const BREAKS: [(&str, &str, Shows); 25] = [
     ("owed-ignored-on-switch", "owner --units 4000 --cpus 8 --nodes 2", Stale),
     ("owed-ignored-on-lazy", "owner --units 4000 --cpus 8 --nodes 2", Stale),
     ("owed-one-look", "owner --units 4000 --cpus 8 --nodes 2", Check),
@@ -322,6 +359,8 @@ const BREAKS: [(&str, &str, Shows); 23] = [
     ("nested-early", "overlap --cpus 8 --nodes 2", Stale),
     ("hidden-over-another", "stale --cpus 4", Check),
     ("hidden-taken-unflushed", "migrate --cpus 8 --nodes 2", Check),
+    ("request-spans", "refault --set by=cgroup --cpus 4 --tlb hardware,access-bit=ideal,insert=on", Check),
+    ("request-hides-accessed", "overlap --cpus 8 --nodes 2 --tlb hardware,insert=on", Check),
 ];
 /// Takes longer than all others together.
 const SLOW_BREAK: (&str, &str, Shows) =
@@ -335,10 +374,13 @@ fn break_and_look((mutant, command, shows): (&str, &str, Shows)) -> Result<(), S
     // Where the mode is refused, the lab would say so first.
     let (mode, words) = match shows {
         Refused => ("off", format!("abis=full abis_mutant={mutant}")),
+        _ if command.contains("insert=on") => ("full-hw", format!("abis_mutant={mutant}")),
         _ => ("full", format!("abis_mutant={mutant}")),
     };
     let mut args: Vec<&str> = command.split(' ').collect();
-    args.extend(["--tlb", "hardware"]);
+    if !args.contains(&"--tlb") {
+        args.extend(["--tlb", "hardware"]);
+    }
     let said = lab(&out, &args, &kernel(mode, &words));
     let console = consoles(&out);
     if !console.contains(&format!("broken on purpose: {mutant}")) {
@@ -371,6 +413,7 @@ fn some_breaks_are_caught() {
         "insert-primary-first",
         "nested-unproven",
         "insert-left-behind",
+        "request-hides-accessed",
     ];
     let chosen: Vec<_> = BREAKS.iter().copied().filter(|one| some.contains(&one.0)).collect();
     assert_eq!(chosen.len(), some.len());

@@ -341,7 +341,22 @@ pub fn choices(ctx: &Context, names: &[String], modes: &[String], args: &Machine
     if let Some(tree) = &args.kernel_source {
         kernel::check_tree(tree)?;
     }
-    chosen(&kernel::list(ctx)?, names, modes)
+    let choices = chosen(&kernel::list(ctx)?, names, modes)?;
+    check_inserting(&choices, args.tlb.as_deref())?;
+    Ok(choices)
+}
+
+/// Mode full-hw has the machine insert, which is not there unless asked for.
+fn check_inserting(choices: &[Choice], tlb: Option<&str>) -> Result<()> {
+    if choices.iter().all(|choice| choice.mode.as_deref() != Some("full-hw")) {
+        return Ok(());
+    }
+    if tlb.map(Tlb::parse).transpose()?.is_some_and(|tlb| tlb.insert) {
+        return Ok(());
+    }
+    Err(Error::usage("mode full-hw asks the machine to insert into its TLBs, and this one does not").remedy(
+        format!("add insert=on to the settings of --tlb: --tlb {},insert=on", tlb.unwrap_or("hardware")),
+    ))
 }
 
 fn chosen(specs: &[KernelSpec], names: &[String], modes: &[String]) -> Result<Vec<Choice>> {
@@ -508,6 +523,26 @@ mod tests {
             let error = labels(&names, &modes).expect_err("refused");
             assert_eq!(error.kind, Kind::Usage);
             assert!(error.message.contains(fragment), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn a_machine_that_inserts_is_asked_for() {
+        let choices = |mode: &str| [Choice { kernel: "abis".into(), mode: Some(mode.into()) }];
+        for (mode, tlb, remedy) in [
+            ("full", None, None),
+            ("full-hw", Some("hardware,insert=on"), None),
+            ("full-hw", Some("entries=64"), Some("--tlb entries=64,insert=on")),
+            ("full-hw", None, Some("--tlb hardware,insert=on")),
+        ] {
+            match (check_inserting(&choices(mode), tlb), remedy) {
+                (Ok(()), None) => {}
+                (Err(error), Some(remedy)) => {
+                    assert_eq!(error.kind, Kind::Usage);
+                    assert!(error.remedy.as_deref().is_some_and(|text| text.contains(remedy)), "{error:?}");
+                }
+                (said, _) => panic!("{mode} {tlb:?}: {said:?}"),
+            }
         }
     }
 }

@@ -365,14 +365,13 @@ fn cost(results: &Results, options: &Options, lines: &mut Vec<String>) {
                 tokens.push(format!("{} {name}", median(spread)));
             }
         }
-        match (row.mode.as_deref(), inserted_per_fault(row)) {
-            (Some("full"), Some(0.0)) if has_unpaid(row) => {
-                tokens.push("nothing inserted: it does not pay".into())
-            }
+        let is_inserting = row.mode.as_deref().is_some_and(|mode| mode.starts_with("full"));
+        match inserted_per_fault(row).filter(|_| is_inserting) {
+            Some(0.0) if has_unpaid(row) => tokens.push("nothing inserted: it does not pay".into()),
             // What did not happen cost nothing: such a row says nothing of the mode.
-            (Some("full"), Some(0.0)) => tokens.push("void: nothing was inserted".into()),
-            (Some("full"), Some(pages)) => tokens.push(format!("{} pages inserted per fault", figure(pages))),
-            _ => {}
+            Some(0.0) => tokens.push("void: nothing was inserted".into()),
+            Some(pages) => tokens.push(format!("{} pages inserted per fault", figure(pages))),
+            None => {}
         }
         lines.extend(flow(&tokens, "  ", 4, options.columns()));
     }
