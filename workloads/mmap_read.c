@@ -23,6 +23,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "support/fault_around.h"
 #include "support/mapped_file.h"
 #include "support/pressure.h"
 #include "support/slices.h"
@@ -85,6 +86,7 @@ static void teardown(struct run *run)
 {
 	struct mmap_read *state = run->data;
 
+	fault_around_restore();
 	if (!state)
 		return;
 	/* The nameless file's pages go with its last user, before their cgroup. */
@@ -126,12 +128,15 @@ static int setup(struct run *run)
 	const uint64_t pages = slices_span_pages(&slices);
 	struct mmap_read *state = aligned_alloc(64, sizeof(*state) + run->threads * sizeof(state->sums[0]));
 	void *words;
-	int fd;
+	int fd, error;
 
 	run->data = state;
 	if (!state)
 		return workload_fail(run, "no memory for %u threads' sums", run->threads);
 	*state = (struct mmap_read){ .slices = slices };
+	error = fault_around_set(run);
+	if (error)
+		return error;
 	fd = mapped_file_on_disk(run, pages);
 	if (fd < 0)
 		return fd;

@@ -51,6 +51,8 @@ pub enum Verb {
     Demo(Output),
     /// Every workload in every shape, cost rows included
     All(Output),
+    /// The ABIS paper's evaluation again, each figure beside ours (out/paper/paper.html); goes on where it was stopped
+    Paper(Paper),
     /// Run chosen workloads on chosen machines and kernels
     Run(Run),
     /// The workloads, kernels and modes there are
@@ -309,6 +311,28 @@ impl Run {
     pub fn needs_no_checkout(&self) -> bool {
         self.on == Where::Host && self.workloads_program.is_some()
     }
+}
+
+#[derive(Debug, Args)]
+pub struct Paper {
+    /// Figures by name (figure-5, tlb-capacity, …); all where none is named
+    #[arg(long, value_name = "FIGURE,…", value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// Fewer repeats, to try it
+    #[arg(long, conflicts_with = "repeats")]
+    pub quick: bool,
+    /// Of every row [default: 5, and 2 with --quick]
+    #[arg(long, value_name = "N")]
+    pub repeats: Option<u32>,
+    /// Kernels as NAME or NAME:MODE, the unchanged one first
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', default_value = "vanilla,abis:off,abis:full")]
+    pub kernel: Vec<String>,
+    /// Where paper.html, paper.json and the logs go, and what an earlier run measured is found
+    #[arg(long, value_name = "DIR", default_value = "out/paper")]
+    pub out: PathBuf,
+    /// Also print the rows as JSON on standard output
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Args)]

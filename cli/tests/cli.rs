@@ -54,6 +54,11 @@ fn wrong_words_are_usage_errors() {
         (vec!["selftests", "cow", "--cpus", "1"], "2 NUMA nodes"),
         (vec!["selftests", "cow", "--kernel", "no-such-kernel"], "no-such-kernel"),
         (vec!["selftests", "cow", "--timeout", "0"], "0 s"),
+        (vec!["paper", "--only", "figure-9"], "figure-9"),
+        (vec!["paper", "--kernel", "vanilla"], "nothing to be held against"),
+        (vec!["paper", "--kernel", "vanilla,no-such-kernel"], "no-such-kernel"),
+        (vec!["paper", "--repeats", "0"], "0 repeats"),
+        (vec!["paper", "--quick", "--repeats", "3"], "--quick"),
         (vec!["build", "no-such-kernel"], "no-such-kernel"),
         (vec!["clean", "--older-than", "banana"], "banana"),
         (vec!["fly"], "fly"),
@@ -143,6 +148,39 @@ fn files_that_are_not_what_they_should_be() {
         assert!([1, 2].contains(&said.code), "{file}: {}", said.stderr);
         assert!(said.stderr.contains("error: ") && said.stderr.contains("remedy: "), "{}", said.stderr);
     }
+}
+
+/// Stored rows alone: nothing is booted, and the file is told from a results file by its schema.
+#[test]
+fn the_papers_page_is_written_again_from_its_rows() {
+    let scratch = Scratch::new("paper");
+    let stored = common::root().join("lab/results/tests/golden/paper.json");
+    let text = fs::read_to_string(&stored).expect("the stored rows");
+    let page = scratch.0.join("paper.html");
+    let output = page.to_string_lossy().into_owned();
+    succeed(&mut lab(&["report", &stored.to_string_lossy(), "--output", &output]));
+    let html = fs::read_to_string(&page).expect("a page");
+    for expected in ["vm-scalability: six cases", "figure-8</code>", "</html>"] {
+        assert!(html.contains(expected), "{expected}");
+    }
+    let newer =
+        scratch.file("newer.json", text.replace("ceasefire.paper/1", "ceasefire.paper/99").as_bytes());
+    let newer = newer.to_string_lossy().into_owned();
+    let none = scratch.0.join("none.html").to_string_lossy().into_owned();
+    refused(&mut lab(&["report", &newer, "--output", &none]), 2, "newer.json");
+    assert!(!scratch.0.join("none.html").exists(), "half a page was written");
+}
+
+#[test]
+fn the_plan_of_the_paper_says_what_boots_and_how_long() {
+    let said = succeed(&mut lab(&["paper", "--dry-run", "--quick", "--only", "figure-7,figure-5"]));
+    let lines: Vec<&str> = said.stdout.lines().collect();
+    assert!(lines[0].starts_with("# controls: 6 boots, about 00:"), "{}", said.stdout);
+    assert!(lines.iter().any(|line| line.starts_with("# figure-5: 21 boots")), "{}", said.stdout);
+    assert!(lines.last().is_some_and(|last| last.starts_with("# in all 39 boots")), "{}", said.stdout);
+    let commands = lines.iter().filter(|line| line.starts_with("ceasefire lab run "));
+    assert_eq!(commands.count(), 12, "one command a boot: {}", said.stdout);
+    assert!(said.stdout.contains("pbzip2 --cpus 8 --threads 4 --repeats 2"), "{}", said.stdout);
 }
 
 #[test]

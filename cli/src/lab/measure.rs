@@ -174,6 +174,7 @@ fn guest_run(
         limit,
         command,
         flags: machine_args.flags(),
+        resumes: false,
     };
     let mut results = execute::measure(ctx, &catalog, requests, &images, &options)?;
     if ctx.dry_run {
@@ -317,6 +318,14 @@ pub fn check_machine(args: &MachineArgs) -> Result<u32> {
 }
 
 impl Choice {
+    /// As `--kernel` takes it.
+    pub fn name(&self) -> String {
+        match &self.mode {
+            Some(mode) => format!("{}:{mode}", self.kernel),
+            None => self.kernel.clone(),
+        }
+    }
+
     fn flags(&self) -> String {
         match &self.mode {
             _ if self.kernel.is_empty() => String::new(),

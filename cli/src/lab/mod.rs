@@ -4,6 +4,7 @@
 mod clean;
 mod kernel_deb;
 mod measure;
+mod paper;
 mod read;
 mod selftests;
 mod shell;
@@ -44,6 +45,7 @@ pub fn run(lab: Lab) -> Result<()> {
         Verb::Demo(output) => measure::tour(&ctx, "demo", &output),
         Verb::All(output) => measure::tour(&ctx, "all", &output),
         Verb::Run(run) => measure::run(&ctx, &run),
+        Verb::Paper(args) => paper::run(&ctx, &args),
         Verb::List { json } => list(&ctx, json),
         Verb::Shell(args) => shell::run(&ctx, &args),
         Verb::Selftests(args) => selftests::run(&ctx, &args),

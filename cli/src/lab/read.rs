@@ -4,6 +4,7 @@
 use super::terminal_width;
 use crate::args;
 use ceasefire_base::{cancel, disk, exec::print_line, Error, Result};
+use ceasefire_results::paper::{self, Paper};
 use ceasefire_results::{compare as comparison, protocol, report as page, schema::Results, table};
 use ceasefire_run::files;
 use std::fs::File;
@@ -18,6 +19,10 @@ pub fn table_options() -> table::Options {
 }
 
 fn results(path: &Path) -> Result<Results> {
+    Results::from_json(&whole(path)?, &path.display().to_string())
+}
+
+fn whole(path: &Path) -> Result<Vec<u8>> {
     // A pipe or /dev/zero may be named too: nothing is read without an end.
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(|error| cannot_read(path, &error))?;
@@ -26,7 +31,7 @@ fn results(path: &Path) -> Result<Results> {
         return Err(Error::failed(format!("{} is too large for a results file", path.display()))
             .remedy("check the path; `ceasefire lab run` writes out/results.json"));
     }
-    Results::from_json(&bytes, &path.display().to_string())
+    Ok(bytes)
 }
 
 fn cannot_read(path: &Path, error: &std::io::Error) -> Error {
@@ -72,7 +77,11 @@ fn count(figures: usize) -> String {
 }
 
 pub fn report(path: &Path, output: &Path) -> Result<()> {
-    let html = page::html(&results(path)?)?;
+    let (bytes, name) = (whole(path)?, path.display().to_string());
+    let html = match Paper::is_meant(&bytes) {
+        true => paper::html(&Paper::from_json(&bytes, &name)?)?,
+        false => page::html(&Results::from_json(&bytes, &name)?)?,
+    };
     cancel::install()?;
     files::write_whole(output, html.as_bytes())?;
     print_line(&output.display().to_string());

@@ -71,76 +71,155 @@ const BOTTOM: f64 = 34.0;
 /// Two labels nearer than this would touch.
 const LABEL_GAP: f64 = 15.0;
 
-/// `what` is the figure with its unit, for the labels.
-pub(crate) fn lines(name: &str, what: &str, series: &[Series]) -> String {
-    let points = || series.iter().flat_map(|series| &series.points);
-    let x_max = points().map(|point| point.0).max().unwrap_or(1).max(1);
-    let y_ticks = ticks(points().map(|point| point.1.max).fold(0.0, f64::max));
-    let y_step = y_ticks.get(1).copied().unwrap_or(1.0);
-    let y_max = y_ticks.last().copied().unwrap_or(1.0);
-    let x = |threads: u32| LEFT + (WIDTH - LEFT - RIGHT) * f64::from(threads) / f64::from(x_max);
-    let y = |value: f64| HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * value / y_max;
+/// What runs along a picture of lines.
+pub(crate) struct Across<'a> {
+    pub title: &'a str,
+    /// `thread` in `at 8 threads`; empty where the title says it.
+    pub noun: &'a str,
+    /// Points stand at equal distances, whatever lies between them.
+    pub is_even: bool,
+    /// Names stand at the ends of the curves, in a wider picture, and not in a legend.
+    pub is_named: bool,
+    /// The axis reaches this value at least.
+    pub y_least: f64,
+}
 
-    let mut svg = Svg::new(WIDTH, HEIGHT, &spoken(name, what, series));
-    for &tick in &y_ticks {
-        svg.line(if tick == 0.0 { "axis" } else { "grid" }, (LEFT, y(tick)), (WIDTH - RIGHT, y(tick)));
-        svg.text("tick", Anchor::End, (LEFT - 6.0, y(tick) + 3.8), &tick_label(tick, y_step));
-    }
-    let mut threads: Vec<u32> = points().map(|point| point.0).collect();
-    threads.sort_unstable();
-    threads.dedup();
-    // From the right: the largest thread count is the one that must be readable.
-    let mut free_until = f64::INFINITY;
-    for &count in threads.iter().rev() {
-        svg.line("axis", (x(count), y(0.0)), (x(count), y(0.0) + 4.0));
-        if x(count) + LABEL_GAP <= free_until {
-            svg.text("tick", Anchor::Middle, (x(count), y(0.0) + 15.0), &count.to_string());
-            free_until = x(count);
+impl Across<'_> {
+    fn at(&self, place: u32) -> String {
+        match self.noun {
+            "" => format!("{place} {}", self.title),
+            noun => crate::text::count(u64::from(place), noun),
         }
     }
-    svg.text("tick", Anchor::Middle, ((LEFT + WIDTH - RIGHT) / 2.0, HEIGHT - 4.0), "threads");
+}
+
+const THREADS: Across =
+    Across { title: "threads", noun: "thread", is_even: false, is_named: false, y_least: 0.0 };
+
+/// Room for a name of [`NAME_CHARS`].
+const NAMED_WIDTH: f64 = 460.0;
+const NAMED_HEIGHT: f64 = 232.0;
+const NAMED_RIGHT: f64 = 112.0;
+const NAME_CHARS: usize = 17;
+const NAME_GAP: f64 = 13.0;
+
+/// `what` is the figure with its unit, for the labels.
+pub(crate) fn lines(name: &str, what: &str, series: &[Series]) -> String {
+    lines_over(name, what, &THREADS, series)
+}
+
+pub(crate) fn lines_over(name: &str, what: &str, across: &Across, series: &[Series]) -> String {
+    let points = || series.iter().flat_map(|series| &series.points);
+    let (width, height, right) = match across.is_named {
+        true => (NAMED_WIDTH, NAMED_HEIGHT, NAMED_RIGHT),
+        false => (WIDTH, HEIGHT, RIGHT),
+    };
+    let mut places: Vec<u32> = points().map(|point| point.0).collect();
+    places.sort_unstable();
+    places.dedup();
+    let x_max = places.last().copied().unwrap_or(1).max(1);
+    let y_ticks = ticks(points().map(|point| point.1.max).fold(across.y_least, f64::max));
+    let y_step = y_ticks.get(1).copied().unwrap_or(1.0);
+    let y_max = y_ticks.last().copied().unwrap_or(1.0);
+    let x = |place: u32| {
+        let share = if across.is_even {
+            let index = places.iter().position(|known| *known == place).unwrap_or(0);
+            (index as f64 + 0.5) / places.len().max(1) as f64
+        } else {
+            f64::from(place) / f64::from(x_max)
+        };
+        LEFT + (width - LEFT - right) * share
+    };
+    let y = |value: f64| height - BOTTOM - (height - TOP - BOTTOM) * value / y_max;
+
+    let mut svg = Svg::new(width, height, &spoken(name, what, across, series));
+    for &tick in &y_ticks {
+        svg.line(if tick == 0.0 { "axis" } else { "grid" }, (LEFT, y(tick)), (width - right, y(tick)));
+        svg.text("tick", Anchor::End, (LEFT - 6.0, y(tick) + 3.8), &tick_label(tick, y_step));
+    }
+    // From the right: the largest is the one that must be readable.
+    let mut free_until = f64::INFINITY;
+    for &place in places.iter().rev() {
+        svg.line("axis", (x(place), y(0.0)), (x(place), y(0.0) + 4.0));
+        if x(place) + LABEL_GAP <= free_until {
+            svg.text("tick", Anchor::Middle, (x(place), y(0.0) + 15.0), &place.to_string());
+            free_until = x(place);
+        }
+    }
+    svg.text("tick", Anchor::Middle, ((LEFT + width - right) / 2.0, height - 4.0), across.title);
 
     for (index, series) in series.iter().enumerate() {
         let class = colour_class(index);
         let path: Vec<(f64, f64)> =
-            series.points.iter().map(|(count, value)| (x(*count), y(value.median))).collect();
+            series.points.iter().map(|(place, value)| (x(*place), y(value.median))).collect();
         svg.polyline(&format!("curve {class}"), &path);
-        for (count, value) in &series.points {
+        for (place, value) in &series.points {
             if value.max > value.min {
-                svg.line(&format!("spread {class}"), (x(*count), y(value.min)), (x(*count), y(value.max)));
+                svg.line(&format!("spread {class}"), (x(*place), y(value.min)), (x(*place), y(value.max)));
                 for end in [value.min, value.max] {
                     svg.line(
                         &format!("spread {class}"),
-                        (x(*count) - 3.0, y(end)),
-                        (x(*count) + 3.0, y(end)),
+                        (x(*place) - 3.0, y(end)),
+                        (x(*place) + 3.0, y(end)),
                     );
                 }
             }
-            let title = format!("{}, {count} threads: {}", series.label, with_range(*value));
-            svg.mark(&class, index, (x(*count), y(value.median)), &title);
+            let title = format!("{}, {}: {}", series.label, across.at(*place), with_range(*value));
+            svg.mark(&class, index, (x(*place), y(value.median)), &title);
         }
     }
+    if across.is_named {
+        names(&mut svg, width - right + 8.0, (TOP, height - BOTTOM), series, y);
+        return svg.finish();
+    }
     // A touch screen shows no titles: with one curve, its last value stands beside it.
-    if let ([only], Some(&(count, value))) = (series, series.first().and_then(|series| series.points.last()))
+    if let ([only], Some(&(place, value))) = (series, series.first().and_then(|series| series.points.last()))
     {
         if only.points.len() > 1 {
-            svg.text("value", Anchor::End, (x(count) + 4.0, y(value.max) - 6.0), &figure(value.median));
+            svg.text("value", Anchor::End, (x(place) + 4.0, y(value.max) - 6.0), &figure(value.median));
         }
     }
     svg.finish()
 }
 
+/// Beside the last point of each curve, or as near as another name lets it: never over one.
+fn names(svg: &mut Svg, x: f64, (top, bottom): (f64, f64), series: &[Series], y: impl Fn(f64) -> f64) {
+    let mut ends: Vec<(f64, usize)> = series
+        .iter()
+        .enumerate()
+        .filter_map(|(index, series)| Some((y(series.points.last()?.1.median) + 3.8, index)))
+        .collect();
+    ends.sort_by(|a, b| b.0.total_cmp(&a.0));
+    // From below upwards; those that would leave at the top push the others down again.
+    let mut floor = bottom + 3.8;
+    for end in &mut ends {
+        end.0 = end.0.min(floor);
+        floor = end.0 - NAME_GAP;
+    }
+    let mut ceiling = top;
+    for end in ends.iter_mut().rev() {
+        end.0 = end.0.max(ceiling);
+        ceiling = end.0 + NAME_GAP;
+    }
+    for (at, index) in ends {
+        let mut label: String = series[index].label.chars().take(NAME_CHARS).collect();
+        if label.len() < series[index].label.len() {
+            label.pop();
+            label.push('…');
+        }
+        svg.text(&format!("name {}", colour_class(index)), Anchor::Start, (x, at), &label);
+    }
+}
+
 /// What a screen reader says in the picture's place.
-fn spoken(name: &str, what: &str, series: &[Series]) -> String {
+fn spoken(name: &str, what: &str, across: &Across, series: &[Series]) -> String {
     let curves: Vec<String> = series
         .iter()
         .map(|series| {
             let points: Vec<String> = series
                 .points
                 .iter()
-                .map(|(count, value)| {
-                    format!("{} at {}", figure(value.median), crate::text::count(u64::from(*count), "thread"))
-                })
+                .map(|(place, value)| format!("{} at {}", figure(value.median), across.at(*place)))
                 .collect();
             format!("{}: {}", series.label, points.join(", "))
         })

@@ -9,6 +9,7 @@ mod compare_table;
 pub mod cycles;
 mod figure;
 mod finding;
+pub mod paper;
 pub mod protocol;
 mod record;
 pub mod report;

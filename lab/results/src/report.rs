@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The report: one HTML file that needs nothing else. No script, no network; every text is escaped.
 
-mod controls;
-mod notes;
+pub(crate) mod controls;
+pub(crate) mod notes;
 mod plots;
-mod tables;
+pub(crate) mod tables;
 
 use crate::finding;
 use crate::schema::Results;
@@ -13,7 +13,7 @@ use crate::text::count;
 use ceasefire_base::Result;
 use std::collections::BTreeSet;
 
-const STYLE: &str = include_str!("report/style.css");
+pub(crate) const STYLE: &str = include_str!("report/style.css");
 
 /// Refuses, in one sentence, if a control failed.
 pub fn html(results: &Results) -> Result<String> {
@@ -40,14 +40,7 @@ pub fn html(results: &Results) -> Result<String> {
 fn head(results: &Results, page: &mut String) {
     let environment = &results.environment;
     let title = title(results);
-    page.push_str("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
-    page.push_str("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
-    page.push_str("<meta name=\"color-scheme\" content=\"light dark\">\n");
-    page.push_str("<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n");
-    page.push_str(&format!(
-        "<title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n",
-        escape(&title)
-    ));
+    open(&title, page);
     page.push_str(&format!("<p class=\"eyebrow\">Ceasefire lab report</p>\n<h1>{}</h1>\n", escape(&title)));
     for sentence in finding::sentences(results) {
         page.push_str(&format!("<p class=\"finding\">{}</p>\n", escape(&sentence)));
@@ -77,8 +70,20 @@ fn head(results: &Results, page: &mut String) {
     }
 }
 
+/// Everything before a page's first words.
+pub(crate) fn open(title: &str, page: &mut String) {
+    page.push_str("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
+    page.push_str("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
+    page.push_str("<meta name=\"color-scheme\" content=\"light dark\">\n");
+    page.push_str("<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n");
+    page.push_str(&format!(
+        "<title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n",
+        escape(title)
+    ));
+}
+
 /// `2026-03-01T12:00:00Z` as `2026-03-01 12:00 UTC`; anything else as it is.
-fn readable_date(date: &str) -> String {
+pub(crate) fn readable_date(date: &str) -> String {
     match date.strip_suffix('Z').and_then(|date| date.split_once('T')) {
         Some((day, time)) if time.len() >= 5 && time.is_ascii() => format!("{day} {} UTC", &time[..5]),
         _ => date.to_string(),
@@ -128,11 +133,11 @@ fn listed(numbers: &BTreeSet<u32>) -> String {
     }
 }
 
-fn section(page: &mut String, title: &str) {
+pub(crate) fn section(page: &mut String, title: &str) {
     page.push_str(&format!("<h2>{}</h2>\n", escape(title)));
 }
 
-fn open_table(page: &mut String, label: &str) {
+pub(crate) fn open_table(page: &mut String, label: &str) {
     page.push_str(&format!(
         "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{}\"><table>\n",
         escape(label)

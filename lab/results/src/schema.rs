@@ -521,7 +521,7 @@ impl Results {
     }
 
     /// What serde's types cannot say.
-    fn check(&self, name: &str) -> Result<()> {
+    pub(crate) fn check(&self, name: &str) -> Result<()> {
         for (index, row) in self.rows.iter().enumerate() {
             let spreads =
                 FIGURES.iter().filter_map(|figure| (figure.get)(row).map(|spread| (figure.key, spread)));

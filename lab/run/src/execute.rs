@@ -11,10 +11,10 @@ use ceasefire_base::exec::{self, Command};
 use ceasefire_base::{cancel, Error, Result, Step};
 use ceasefire_build::kernel::KernelImage;
 use ceasefire_build::machine::Machine;
-use ceasefire_build::Context;
+use ceasefire_build::{hash, Context};
 use ceasefire_results::aggregate::{aggregate, RowKey};
-use ceasefire_results::protocol::GuestLog;
-use ceasefire_results::schema::{About, Environment, Host, Kernel, Qemu, Results, Unmeasured};
+use ceasefire_results::protocol::{self, GuestLog};
+use ceasefire_results::schema::{About, Environment, Host, Kernel, Qemu, Results, Row, Unmeasured};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -36,6 +36,12 @@ pub struct Variant {
 }
 
 impl Variant {
+    /// As its rows are labelled.
+    pub fn row_label(&self) -> String {
+        let (kernel, mode) = (self.kernel.name.clone(), self.mode.clone());
+        Row { kernel, mode, ..Row::default() }.kernel_label()
+    }
+
     fn label(&self) -> String {
         match &self.mode {
             Some(mode) => format!("{}-{mode}", self.kernel.name),
@@ -44,6 +50,7 @@ impl Variant {
     }
 }
 
+#[derive(Clone)]
 pub struct Options {
     pub kernels: Vec<Variant>,
     pub machine: Machine,
@@ -59,6 +66,9 @@ pub struct Options {
     pub command: String,
     /// Machine flags as the user gave them, for the command that repeats one boot.
     pub flags: String,
+    /// For hours of boots: one that ended well in an earlier run is taken from its log, and one without a
+    /// verdict is a failed row, not the end of all.
+    pub resumes: bool,
 }
 
 impl Options {
@@ -75,12 +85,16 @@ struct Task<'a> {
     log: PathBuf,
 }
 
+type Logs = Vec<(RowKey, GuestLog)>;
+
 struct Shared<'a> {
     waiting: VecDeque<Task<'a>>,
     running: Vec<String>,
     done: Vec<(usize, RowKey, GuestLog)>,
     total: usize,
     failure: Option<Error>,
+    /// Rows of boots without a verdict, where these stop nobody else.
+    lost: Vec<Unmeasured>,
 }
 
 /// Runs all requests on all kernels; several guests at once, one for each core.
@@ -100,8 +114,10 @@ pub fn measure(
         plan.skips.extend(more.skips);
     }
     let logs = options.out.join("logs");
-    if !ctx.dry_run {
-        crate::files::log_directory(&logs)?;
+    match (ctx.dry_run, options.resumes) {
+        (true, _) => {}
+        (false, true) => crate::files::output_directory(&logs)?,
+        (false, false) => crate::files::log_directory(&logs)?,
     }
     // Longest first, so that the last guest to end is a short one.
     let mut order: Vec<(usize, &Variant, &Boot)> = Vec::new();
@@ -112,17 +128,45 @@ pub fn measure(
     }
     let tasks: Vec<Task> = order
         .iter()
-        .map(|(index, variant, boot)| Task {
-            variant,
-            boot,
-            log: logs.join(format!("{:02}-{}-{}", index + 1, variant.label(), boot.label())),
+        .map(|(index, variant, boot)| {
+            let mut task = Task { variant, boot, log: PathBuf::new() };
+            let label = format!("{}-{}", variant.label(), boot.label());
+            // A boot that is to be found again is named by what it is, and equal ones by their number.
+            let name = if options.resumes {
+                let twins =
+                    order[..*index].iter().filter(|(_, v, b)| v.label() == variant.label() && b == boot);
+                format!("{label}-{}-{}", &identity(&task, images, options)[..16], twins.count() + 1)
+            } else {
+                format!("{:02}-{label}", index + 1)
+            };
+            task.log = logs.join(name);
+            task
         })
         .collect();
     if ctx.dry_run {
         return dry_run(&tasks, images, options);
     }
-    let done = run_tasks(ctx, tasks, images, options)?;
-    collect(catalog, requests, &plan, done, options)
+    let (done, lost) = run_tasks(ctx, tasks, images, options)?;
+    let mut results = collect(catalog, requests, &plan, done, options)?;
+    results.failed.extend(lost);
+    Ok(results)
+}
+
+/// Of all that decides what a boot counts: a log of this name was written by the same kernel, machine and job.
+fn identity(task: &Task, images: &Images, options: &Options) -> String {
+    let words = [
+        task.variant.kernel.image_hash.clone(),
+        task.variant.mode.clone().unwrap_or_default(),
+        options.machine.sha256.clone().unwrap_or_default(),
+        format!("{:?}", options.accel),
+        qemu::cpu_model(options.accel, &options.cpu, task.boot.cost),
+        options.memory_mib.to_string(),
+        options.kernel_arguments.clone(),
+        format!("{} {}", task.boot.vcpus, task.boot.nodes),
+        images.identity(task.boot),
+        task.boot.job_text(),
+    ];
+    hash::bytes(words.join("\n").as_bytes())
 }
 
 fn run_tasks(
@@ -130,7 +174,7 @@ fn run_tasks(
     mut tasks: Vec<Task>,
     images: &Images,
     options: &Options,
-) -> Result<Vec<(RowKey, GuestLog)>> {
+) -> Result<(Logs, Vec<Unmeasured>)> {
     let numbers: Vec<PathBuf> = tasks.iter().map(|task| task.log.clone()).collect();
     tasks.sort_by_key(|task| std::cmp::Reverse(task.boot.weight()));
     let total = tasks.len();
@@ -141,6 +185,7 @@ fn run_tasks(
         done: Vec::new(),
         total,
         failure: None,
+        lost: Vec::new(),
     });
     let lanes = match options.accel {
         // MTTCG and KVM use a core for every vCPU.
@@ -162,7 +207,7 @@ fn run_tasks(
     done.sort_by_key(|(number, ..)| *number);
     let runs: usize = done.iter().map(|(_, _, log)| log.runs.len()).sum();
     step.done(format!("{runs} runs"));
-    Ok(done.into_iter().map(|(_, key, log)| (key, log)).collect())
+    Ok((done.into_iter().map(|(_, key, log)| (key, log)).collect(), shared.lost))
 }
 
 fn lane(shared: &Mutex<Shared>, step: &Step, numbers: &[PathBuf], images: &Images, options: &Options) {
@@ -196,11 +241,29 @@ fn lane(shared: &Mutex<Shared>, step: &Step, numbers: &[PathBuf], images: &Image
         let mut state = lock();
         match result {
             Ok(log) => state.done.push((number, row_key(&task, options), log)),
+            Err(error) if options.resumes && !cancel::requested() => {
+                state.lost.extend(lost(&task, options, &error))
+            }
             Err(error) => {
                 state.failure.get_or_insert(error);
             }
         }
     }
+}
+
+/// What a boot without a verdict was to measure.
+fn lost(task: &Task, options: &Options, error: &Error) -> Vec<Unmeasured> {
+    let row = |job: &Job| Unmeasured {
+        workload: job.workload.clone(),
+        reason: error.message.clone(),
+        threads: Some(job.threads),
+        kernel: Some(task.variant.kernel.name.clone()),
+        mode: task.variant.mode.clone(),
+        vcpus: Some(task.boot.vcpus),
+        nodes: Some(task.boot.nodes),
+        rerun: Some(rerun(task, options)),
+    };
+    task.boot.jobs.iter().map(row).collect()
 }
 
 /// What a guest is at, from its newest record.
@@ -219,6 +282,23 @@ fn one_boot(
     is_useless: &dyn Fn() -> bool,
     on_progress: &mut dyn FnMut(&GuestLog),
 ) -> Result<GuestLog> {
+    let log = match options.resumes.then(|| ended_well(&task.log)).flatten() {
+        Some(log) => log,
+        None => fresh_boot(task, images, options, is_useless, on_progress)?,
+    };
+    let Variant { kernel, mode, .. } = task.variant;
+    check_mode(&kernel.name, mode.as_deref(), &log)
+        .map_err(|error| error.remedy(format!("rerun: {}", rerun(task, options))))?;
+    Ok(log)
+}
+
+fn fresh_boot(
+    task: &Task,
+    images: &Images,
+    options: &Options,
+    is_useless: &dyn Fn() -> bool,
+    on_progress: &mut dyn FnMut(&GuestLog),
+) -> Result<GuestLog> {
     let initrd = images.initrd_for(task.boot, &task.log)?;
     let command = command_for(task, &initrd.path, options);
     let jobs: u64 = task.boot.jobs.iter().map(|job| u64::from(job.timeout_s)).sum();
@@ -229,11 +309,14 @@ fn one_boot(
         rerun: &rerun(task, options),
         is_useless,
     };
-    let log = boot::boot(&start, on_progress)?;
-    let Variant { kernel, mode, .. } = task.variant;
-    check_mode(&kernel.name, mode.as_deref(), &log)
-        .map_err(|error| error.remedy(format!("rerun: {}", rerun(task, options))))?;
-    Ok(log)
+    boot::boot(&start, on_progress)
+}
+
+/// The log of an earlier run, if that boot gave its verdict and nothing in it failed.
+fn ended_well(log: &Path) -> Option<GuestLog> {
+    let file = std::fs::File::open(boot::records_path(log)).ok()?;
+    let log = protocol::read_log(file).ok()?;
+    (log.usable().is_ok() && log.fails.is_empty()).then_some(log)
 }
 
 /// A row of a mode that the guest never took would be a lie.
@@ -297,7 +380,11 @@ fn row_key(task: &Task, options: &Options) -> RowKey {
 
 /// The command that runs this boot's jobs again, alone.
 fn rerun(task: &Task, options: &Options) -> String {
-    let boot = task.boot;
+    command_of(task.boot, &task.variant.flags, &options.flags)
+}
+
+/// The same for a boot of a plan: `kernel` and `machine` are what chooses them, each with a leading blank.
+pub fn command_of(boot: &Boot, kernel: &str, machine: &str) -> String {
     let mut names: Vec<&str> = Vec::new();
     let mut threads: Vec<String> = Vec::new();
     for job in &boot.jobs {
@@ -328,7 +415,7 @@ fn rerun(task: &Task, options: &Options) -> String {
             line += &format!(" --set {key}={value}");
         }
     }
-    line + &task.variant.flags + &options.flags
+    line + kernel + machine
 }
 
 fn collect(
@@ -365,14 +452,40 @@ fn collect(
     for failed in &mut results.failed {
         let threads = failed.threads.unwrap_or(1);
         failed.rerun = Some(format!(
-            "ceasefire lab run {} --cpus {} --threads {threads}{}{}",
+            "ceasefire lab run {} --cpus {} --threads {threads}{}{}{}",
             failed.workload,
             failed.vcpus.unwrap_or(threads),
+            words_of(failed, requests),
             flags_of(failed, options),
             options.flags
         ));
     }
     Ok(results)
+}
+
+/// Seed, units and settings, where all requests that may have asked for this row agree on them.
+fn words_of(row: &Unmeasured, requests: &[Request]) -> String {
+    let words = |request: &Request| {
+        let mut words = format!(" --seed {}", request.seed);
+        if let Some(units) = request.units {
+            words += &format!(" --units {units}");
+        }
+        for (key, value) in &request.settings {
+            words += &format!(" --set {key}={value}");
+        }
+        words
+    };
+    let named = |request: &&Request| request.workloads.contains(&row.workload);
+    let mut all: Vec<String> = requests.iter().filter(named).map(words).collect();
+    if all.is_empty() {
+        all = requests.iter().map(words).collect();
+    }
+    all.dedup();
+    if all.len() == 1 {
+        all.remove(0)
+    } else {
+        String::new()
+    }
 }
 
 fn flags_of<'a>(row: &Unmeasured, options: &'a Options) -> &'a str {
@@ -454,6 +567,23 @@ fn about_machine(options: &Options) -> Qemu {
 mod tests {
     use super::*;
     use ceasefire_results::parse_log;
+
+    #[test]
+    fn a_row_that_failed_is_run_again_with_its_settings() {
+        let request = |workload: &str, units, set: &[(&str, &str)]| Request {
+            workloads: vec![workload.into()],
+            units,
+            seed: 7,
+            settings: set.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect(),
+            ..Request::default()
+        };
+        let row = Unmeasured { workload: "apache".into(), ..Unmeasured::default() };
+        let apache = request("apache", Some(40), &[("bytes", "9000")]);
+        let micro = request("micro", None, &[]);
+        assert_eq!(words_of(&row, &[micro.clone(), apache.clone()]), " --seed 7 --units 40 --set bytes=9000");
+        assert_eq!(words_of(&row, &[request("apps", Some(3), &[])]), " --seed 7 --units 3");
+        assert_eq!(words_of(&row, &[apache, request("apache", None, &[])]), "", "nobody knows which");
+    }
 
     fn variant(name: &str, mode: Option<&str>, flags: &str) -> Variant {
         Variant {

@@ -48,6 +48,11 @@ impl Images {
         parts
     }
 
+    /// Names all that a boot finds in its file system: entries of the cache carry the hash of their content's sources.
+    pub fn identity(&self, boot: &Boot) -> String {
+        self.parts(boot).iter().map(|part| part.display().to_string() + "\n").collect()
+    }
+
     /// Writes LOG.initrd: the kernel unpacks cpio archives one after the other.
     pub fn initrd_for(&self, boot: &Boot, log: &Path) -> Result<Temporary> {
         self.initrd_with_job(boot, &boot.job_text(), log)

@@ -9,6 +9,7 @@ pub mod files;
 pub mod host;
 pub mod image;
 pub mod kvm;
+pub mod paper;
 pub mod plan;
 pub mod qemu;
 pub mod selftests;

@@ -8,7 +8,7 @@ use crate::svg::escape;
 use crate::text::count;
 use std::collections::BTreeSet;
 
-pub(super) fn controls(results: &Results, page: &mut String) {
+pub(crate) fn controls(results: &Results, page: &mut String) {
     section(page, "Controls");
     let held = results.controls.iter().filter(|control| control.ok == Some(true)).count();
     let (class, sentence) = match results.verdict() {

@@ -7,7 +7,7 @@ use crate::svg::escape;
 use crate::table::missing_sentence;
 use crate::text::count;
 
-pub(super) fn missing(results: &Results, page: &mut String) {
+pub(crate) fn missing(results: &Results, page: &mut String) {
     if results.skipped.is_empty() && results.failed.is_empty() && results.problems.is_empty() {
         return;
     }
@@ -41,7 +41,7 @@ pub(super) fn missing(results: &Results, page: &mut String) {
     }
 }
 
-pub(super) fn environment(results: &Results, page: &mut String) {
+pub(crate) fn environment(results: &Results, page: &mut String) {
     let environment = &results.environment;
     section(page, "Environment");
     page.push_str("<dl class=\"pairs\">\n");
@@ -128,7 +128,7 @@ fn tlb_words(tlb: &Tlb) -> String {
     format!("{}: {}", tlb.spec, parts.join(", "))
 }
 
-pub(super) fn definitions(page: &mut String) {
+pub(crate) fn definitions(page: &mut String) {
     section(page, "What the counters mean");
     page.push_str("<p class=\"note\">All are differences over the measured part of a run, over the whole system, divided by the units of work done.</p>\n<dl>\n");
     for figure in FIGURES {
@@ -137,7 +137,7 @@ pub(super) fn definitions(page: &mut String) {
     page.push_str("</dl>\n");
 }
 
-pub(super) fn reproduce(results: &Results, page: &mut String) {
+pub(crate) fn reproduce(results: &Results, page: &mut String) {
     section(page, "Measure it again");
     match &results.environment.command {
         Some(command) => {

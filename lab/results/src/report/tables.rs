@@ -12,7 +12,7 @@ use crate::table::checked_sentence;
 use crate::text::count;
 use std::collections::BTreeMap;
 
-pub(super) fn counts(results: &Results, page: &mut String) {
+pub(crate) fn counts(results: &Results, page: &mut String) {
     let rows = finding::in_order(results, false);
     if rows.is_empty() {
         return;
@@ -263,7 +263,7 @@ fn extras(results: &Results, page: &mut String) {
 const HIDDEN: [&str; 7] =
     ["walks", "assists_accessed", "assists_dirty", "cr3_flush", "cr3_noflush", "invlpg", "invpcid"];
 
-pub(super) fn cost(results: &Results, page: &mut String) {
+pub(crate) fn cost(results: &Results, page: &mut String) {
     let rows = finding::in_order(results, true);
     if rows.is_empty() {
         return;

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The evaluation for a terminal of any width.
+
+use super::figures::{Axis, Quantity, FIGURES};
+use super::{is_off, left, Compared, Paper};
+use crate::figure::{figure as number, percent, with_range};
+use crate::schema;
+use crate::text::{count, wrap, Options, Paint};
+
+/// Of each figure; the page has all.
+const LOSSES_SHOWN: usize = 3;
+
+pub fn render(paper: &Paper, options: &Options) -> String {
+    let mut lines = Vec::new();
+    let mut say = |paint: Option<Paint>, text: &str, first: &str, rest: usize| {
+        for line in wrap(text, first, rest, options.columns()) {
+            lines.push(match paint {
+                Some(paint) => options.paint(paint, &line),
+                None => line,
+            });
+        }
+    };
+    for sentence in paper.sentences() {
+        say(None, &sentence, "", 0);
+    }
+    for figure in FIGURES {
+        say(None, "", "", 0);
+        say(Some(Paint::Strong), &format!("{} ({})", figure.title, figure.id), "", 2);
+        let Some(measured) = paper.figure(figure.id) else {
+            say(Some(Paint::Doubt), "not measured in this file", "  ", 2);
+            continue;
+        };
+        for entry in &measured.compared {
+            let paint = match entry.is_reached() {
+                Some(true) => Paint::Good,
+                Some(false) => Paint::Bad,
+                None => Paint::Doubt,
+            };
+            say(Some(paint), &compared(entry), "  ", 4);
+        }
+        if let (Axis::Points(title), Some((baseline, others))) = (figure.axis, paper.kernels.split_first()) {
+            say(None, &format!("received, % of {baseline}'s, by {title}:"), "  ", 4);
+            for kernel in others.iter().filter(|label| !is_off(label)) {
+                for (name, points) in left(figure, measured, Quantity::Received, (baseline, kernel)) {
+                    let points: Vec<String> =
+                        points.iter().map(|(at, value)| format!("{at}: {}", number(value.median))).collect();
+                    say(None, &format!("{name}, {kernel}: {}", points.join(", ")), "    ", 6);
+                }
+            }
+        }
+        let mut losses: Vec<_> = measured.losses.iter().collect();
+        let size = |loss: &super::Loss| loss.percent.unwrap_or(f64::INFINITY);
+        losses.sort_by(|a, b| size(b).total_cmp(&size(a)));
+        for loss in losses.iter().take(LOSSES_SHOWN) {
+            let title = schema::figure(&loss.figure).map_or(loss.figure.as_str(), |known| known.title);
+            let change = loss.percent.map_or_else(|| "from zero".into(), percent);
+            let at = loss.at.as_ref().map_or_else(String::new, |at| format!(", {at}"));
+            let threads = count(u64::from(loss.threads), "thread");
+            let text = format!(
+                "rose: {}{at}, {threads}, {}: {title} per {} {change}, {} to {}",
+                loss.workload,
+                loss.kernel,
+                loss.unit,
+                number(loss.baseline.median),
+                with_range(loss.here)
+            );
+            say(None, &text, "  ", 4);
+        }
+        if losses.len() > LOSSES_SHOWN {
+            let more = count((losses.len() - LOSSES_SHOWN) as u64, "more rise");
+            say(None, &format!("{more} on the page"), "  ", 4);
+        }
+        for (word, list) in [("skipped", &measured.skipped), ("failed", &measured.failed)] {
+            for entry in list {
+                say(
+                    Some(Paint::Doubt),
+                    &format!("{word}: {}", crate::table::missing_sentence(entry)),
+                    "  ",
+                    4,
+                );
+            }
+        }
+    }
+    lines.join("\n") + "\n"
+}
+
+fn compared(entry: &Compared) -> String {
+    let mut text = format!("{}, {}: {}", entry.workload, entry.quantity, entry.found());
+    if let (Some(old), Some(new)) = (entry.baseline, entry.here) {
+        text.push_str(&format!(" ({} to {})", number(old.median), with_range(new)));
+    }
+    text.push_str(&format!("; the paper {}", percent(entry.paper_percent)));
+    if entry.repeats > 0 {
+        text.push_str(&format!(", {} at {}", entry.kernel, count(u64::from(entry.threads), "thread")));
+    }
+    text
+}
+
+impl Paper {
+    /// The finding above everything: how many of the paper's figures are met, and which are not.
+    pub(crate) fn sentences(&self) -> Vec<String> {
+        let Some((baseline, others)) = self.kernels.split_first() else { return Vec::new() };
+        let of = |kernel: &String| {
+            let all: Vec<&Compared> = self
+                .figures
+                .iter()
+                .flat_map(|m| &m.compared)
+                .filter(|entry| entry.kernel == *kernel)
+                .collect();
+            let named = |wanted: Option<bool>| -> Vec<String> {
+                all.iter()
+                    .filter(|entry| entry.is_reached() == wanted)
+                    .map(|entry| match entry.percent {
+                        Some(_) => format!("{} {} {}", entry.workload, entry.quantity, entry.found()),
+                        None => format!("{} {}", entry.workload, entry.quantity),
+                    })
+                    .collect()
+            };
+            if all.is_empty() {
+                return None;
+            }
+            let mut text = format!(
+                "Against {baseline}, {kernel} reaches {} of the {} figures of the paper that counting can answer",
+                named(Some(true)).len(),
+                all.len()
+            );
+            for (words, list) in [("short", named(Some(false))), ("not measured", named(None))] {
+                if !list.is_empty() {
+                    text.push_str(&format!("; {words}: {}", list.join(", ")));
+                }
+            }
+            Some(text + ".")
+        };
+        others.iter().filter(|label| !is_off(label)).filter_map(of).collect()
+    }
+}

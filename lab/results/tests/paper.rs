@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The paper's evaluation: every figure of the table stands on the page, ours beside it, losses beside gains, at any width.
+mod sample;
+
+use ceasefire_base::Kind;
+use ceasefire_results::paper::figures::{Figure, Work, FIGURES};
+use ceasefire_results::paper::{html, render, Measured, Paper, SCHEMA};
+use ceasefire_results::schema::{Control, Results, Row, Unmeasured};
+use ceasefire_results::stats::Spread;
+use ceasefire_results::table::Options;
+use std::path::{Path, PathBuf};
+
+const KERNELS: [(&str, Option<&str>); 3] = [("vanilla", None), ("k", Some("off")), ("k", Some("full"))];
+
+fn spread(median: f64) -> Option<Spread> {
+    Some(Spread { median, min: median * 0.99, max: median * 1.01 })
+}
+
+/// Invented: the changed kernel keeps 2 % of what it receives, and pays 5 % more and twice the walks.
+fn rows_of(work: &Work, kernel: (&str, Option<&str>)) -> Vec<Row> {
+    let is_changed = kernel.1 == Some("full");
+    let kept = if is_changed { 0.02 } else { 1.0 };
+    let paid = if is_changed { 1.05 } else { 1.0 };
+    let mut rows = Vec::new();
+    for point in work.points {
+        for &vcpus in work.vcpus {
+            for threads in work.threads_at(vcpus) {
+                for workload in work.workloads {
+                    let others = f64::from(threads.saturating_sub(1));
+                    rows.push(Row {
+                        workload: workload.to_string(),
+                        kernel: kernel.0.into(),
+                        mode: kernel.1.map(String::from),
+                        vcpus,
+                        threads,
+                        nodes: 1,
+                        repeats: 5,
+                        unit: "page".into(),
+                        units: 100,
+                        cost: work.cost,
+                        set: point.set_words(),
+                        tlb: Some(point.tlb.into()),
+                        sent_per_unit: if work.cost { None } else { spread(others.min(1.0) * kept) },
+                        received_per_unit: if work.cost { None } else { spread(others * kept) },
+                        walks_per_unit: spread(if is_changed { 4.0 } else { 2.0 }),
+                        instructions_per_unit: if work.cost { spread(1000.0 * paid) } else { None },
+                        cycles_modelled_per_unit: if work.cost { spread(2000.0 * paid) } else { None },
+                        ..Row::default()
+                    });
+                }
+            }
+        }
+    }
+    rows
+}
+
+fn measured(figure: &Figure) -> Measured {
+    let labels = ["vanilla", "k (off)", "k (full)"].map(String::from);
+    let mut results = Results::new(sample::environment(&["vanilla", "k"]));
+    for kernel in KERNELS {
+        for work in figure.works.iter().filter(|work| !(work.skips_off && kernel.1 == Some("off"))) {
+            results.rows.extend(rows_of(work, kernel));
+        }
+    }
+    for work in figure.works.iter().filter(|work| work.also.is_some()) {
+        results.rows.extend(rows_of(work, ("k", work.also)));
+    }
+    let commands = vec!["ceasefire lab run 'a b'".to_string()];
+    Measured::new(figure, results, &labels, commands).expect("reportable")
+}
+
+fn paper(ids: &[&str]) -> Paper {
+    let mut paper = Paper {
+        schema: SCHEMA.into(),
+        environment: sample::environment(&["vanilla", "k"]),
+        repeats: 5,
+        kernels: ["vanilla", "k (off)", "k (full)"].map(String::from).to_vec(),
+        controls: Vec::new(),
+        workloads: Vec::new(),
+        figures: Vec::new(),
+    };
+    // Put in another order than the table's.
+    for figure in FIGURES.iter().rev().filter(|figure| ids.is_empty() || ids.contains(&figure.id)) {
+        paper.put(measured(figure));
+    }
+    paper
+}
+
+fn golden(name: &str, found: &str) {
+    let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    if std::env::var_os("CEASEFIRE_BLESS").is_some() {
+        std::fs::write(&path, found).expect("written");
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        expected == found,
+        "{} differs: CEASEFIRE_BLESS=1 make test-unit, then read the change",
+        path.display()
+    );
+}
+
+#[test]
+fn the_text_at_forty_columns_is_the_golden_one() {
+    let text = render(&paper(&[]), &Options { width: 40, colour: false });
+    golden("paper-40.txt", &text);
+    for width in [30, 40, 80, 160] {
+        let text = render(&paper(&[]), &Options { width, colour: false });
+        assert!(
+            text.lines().all(|line| line.chars().count() <= width && !line.ends_with(' ')),
+            "{width}\n{text}"
+        );
+    }
+}
+
+#[test]
+fn a_file_is_read_as_it_was_written_and_nothing_else_is() {
+    let small = paper(&["figure-7"]);
+    let text = small.to_json().expect("written");
+    assert_eq!(Paper::from_json(text.as_bytes(), "x").expect("read"), small);
+    // What the cli's test makes a page from.
+    golden("paper.json", &text);
+    for (wrong, fragment) in [
+        (text.replace("ceasefire.paper/1", "ceasefire.paper/2"), "another form"),
+        (text.replace("\"repeats\": 5", "\"repeats\": \"many\""), "not a file of the paper"),
+        ("{}".into(), "not a file of the paper"),
+        (text.replacen("\"min\": 6.93", "\"min\": 8.93", 1), "contradicts"),
+    ] {
+        assert_ne!(wrong, text);
+        let error = Paper::from_json(wrong.as_bytes(), "x").expect_err("refused");
+        assert_eq!(error.kind, Kind::Usage);
+        assert!(error.message.contains(fragment) && error.remedy.is_some(), "{error:?}");
+    }
+}
+
+#[test]
+fn every_figure_stands_on_the_page_with_claim_gain_and_loss() {
+    let page = html(&paper(&[])).expect("a page");
+    for figure in FIGURES {
+        assert!(
+            page.contains(figure.title)
+                && page.contains(figure.unanswered.split(' ').next().expect("a word"))
+        );
+        for claim in figure.claims {
+            assert!(page.contains(claim.words), "{}: {}", figure.id, claim.words);
+        }
+    }
+    for expected in [
+        "\u{2212}98.0 %", // received
+        "reached",
+        "+5.0 %",         // modelled cycles
+        "walks per page", // what rose
+        "+100.0 %",
+        "5 repeats",
+        "ceasefire lab run &#39;a b&#39;",
+        "nothing is timed",
+    ] {
+        assert!(page.contains(expected), "{expected}");
+    }
+    for never in ["<script", "http://", "https://", "NaN", "inf "] {
+        assert!(!page.contains(never), "{never}");
+    }
+    // The kernel that is off is shown in the pictures, and claims nothing.
+    let paper = paper(&[]);
+    let claimed = |kernel: &str| paper.figures.iter().flat_map(|m| &m.compared).any(|e| e.kernel == kernel);
+    assert!(claimed("k (full)") && claimed("k (full-hw)") && !claimed("k (off)") && !claimed("vanilla"));
+}
+
+#[test]
+fn what_is_short_or_not_measured_is_said() {
+    let mut part = paper(&["figure-5"]);
+    let entry = part.figures[0].compared.iter_mut().find(|e| e.workload == "migrate").expect("migrate");
+    entry.percent = Some(-80.0);
+    part.figures[0].failed.push(Unmeasured {
+        workload: "mmap-read".into(),
+        reason: "<the guest died>".into(),
+        ..Unmeasured::default()
+    });
+    let page = html(&part).expect("a page");
+    for expected in [
+        "short by 12.0 points",
+        "Not measured in this file",
+        "ceasefire lab paper --only figure-8",
+        "mmap-read: &lt;the guest died&gt;",
+        "reaches 5 of the 6 figures",
+    ] {
+        assert!(page.contains(expected), "{expected}");
+    }
+    let text = render(&part, &Options { width: 100, colour: false });
+    assert!(text.contains("not measured in this file") && text.contains("failed: mmap-read"), "{text}");
+}
+
+#[test]
+fn a_failed_control_or_a_violation_makes_no_page() {
+    let mut doubtful = paper(&["figure-5"]);
+    doubtful.controls.push(Control {
+        name: "zero".into(),
+        expected: 0.0,
+        measured: Some(1.0),
+        ok: Some(false),
+        source: "sent".into(),
+        workload: "zero".into(),
+        kernel: "vanilla".into(),
+        mode: None,
+        threads: 8,
+        vcpus: 8,
+        nodes: 1,
+    });
+    assert_eq!(html(&doubtful).expect_err("refused").kind, Kind::Failed);
+    let figure = FIGURES.first().expect("a figure");
+    let mut results = Results::new(sample::environment(&["vanilla"]));
+    results.rows = vec![Row { violations: Some(1), ..Row::default() }];
+    assert!(Measured::new(figure, results, &["vanilla".into()], Vec::new()).is_err());
+}
+
+/// Names at the ends of curves that lie on each other.
+#[test]
+fn no_name_stands_over_another() {
+    let page = html(&paper(&[])).expect("a page");
+    let mut names = 0;
+    for svg in page.split("<svg ").skip(1) {
+        let svg = svg.split("</svg>").next().unwrap_or_default();
+        let mut heights: Vec<f64> = svg
+            .split("<text class=\"name ")
+            .skip(1)
+            .map(|text| {
+                let y = text.split(" y=\"").nth(1).and_then(|rest| rest.split('"').next());
+                y.and_then(|y| y.parse().ok()).expect("a height")
+            })
+            .collect();
+        heights.sort_by(f64::total_cmp);
+        names += heights.len();
+        assert!(heights.windows(2).all(|pair| pair[1] - pair[0] >= 12.0), "{heights:?}");
+        assert!(heights.iter().all(|y| (8.0..=232.0).contains(y)), "{heights:?}");
+    }
+    assert!(names > 10, "the page names its curves");
+}
+
+#[test]
+fn figures_of_another_kernel_do_not_stand_on_the_same_page() {
+    let (one, mut other) = (paper(&["figure-5"]), paper(&["figure-7"]));
+    assert!(one.is_same_condition(&other));
+    other.environment.kernels[1].series = Some("another".into());
+    assert!(!one.is_same_condition(&other));
+}
+
+#[test]
+fn a_list_has_a_mean_of_changes_and_a_change_of_sums() {
+    let row = |workload: &str, mode: Option<&str>, received: f64| Row {
+        workload: workload.into(),
+        kernel: if mode.is_some() { "k" } else { "vanilla" }.into(),
+        mode: mode.map(String::from),
+        vcpus: 8,
+        threads: 8,
+        nodes: 1,
+        repeats: 5,
+        unit: "MiB of input".into(),
+        units: 16,
+        tlb: Some("hardware".into()),
+        received_per_unit: spread(received),
+        ..Row::default()
+    };
+    let mut results = Results::new(sample::environment(&["vanilla", "k"]));
+    results.rows = vec![
+        row("app-xz", None, 100.0),
+        row("app-pigz", None, 1.0),
+        row("app-xz", Some("full"), 1.0),
+        row("app-pigz", Some("full"), 2.0),
+    ];
+    let labels = ["vanilla", "k (full)"].map(String::from);
+    let figure = FIGURES.iter().find(|figure| figure.id == "figure-8").expect("known");
+    let measured = Measured::new(figure, results, &labels, Vec::new()).expect("reportable");
+    let found: Vec<Option<i64>> =
+        measured.compared.iter().map(|entry| entry.percent.map(|p| (p * 10.0).round() as i64)).collect();
+    assert_eq!(found, [Some(5), Some(-970)], "-99 and +100 % are 0.5; 101 becomes 3");
+}
