@@ -80,6 +80,9 @@ pub struct Compared {
     pub repeats: u32,
     pub paper_percent: f64,
     pub paper_words: String,
+    /// Shown beside the paper's figure, and not judged by it.
+    #[serde(default)]
+    pub is_aside: bool,
     pub section: String,
     pub baseline: Option<Spread>,
     pub here: Option<Spread>,
@@ -265,6 +268,7 @@ fn compared(figure: &Figure, rows: &[Row], kernels: &[String]) -> Vec<Compared> 
                 repeats: 0,
                 paper_percent: claim.percent,
                 paper_words: claim.words.into(),
+                is_aside: claim.is_aside,
                 section: claim.section.into(),
                 baseline: None,
                 here: None,
@@ -402,8 +406,8 @@ impl Compared {
         }
     }
 
-    /// As far as the paper, or farther in its direction.
+    /// As far as the paper, or farther in its direction; None: not measured, or not judged.
     pub(crate) fn is_reached(&self) -> Option<bool> {
-        Some(self.percent? <= self.paper_percent)
+        Some(self.percent? <= self.paper_percent).filter(|_| !self.is_aside)
     }
 }

@@ -181,7 +181,7 @@ fn what_is_short_or_not_measured_is_said() {
         "Not measured in this file",
         "ceasefire lab paper --only figure-8",
         "mmap-read: &lt;the guest died&gt;",
-        "reaches 5 of the 6 figures",
+        "reaches 4 of the 5 figures",
     ] {
         assert!(page.contains(expected), "{expected}");
     }

@@ -115,6 +115,7 @@ fn table(entries: &[(&str, &Compared)], page: &mut String) {
                 let word = if entry.paper_percent > 0.0 { "over" } else { "short" };
                 ("bad", format!("{word} by {:.1} points", found - entry.paper_percent))
             }
+            _ if entry.is_aside => ("doubt", "beside it, not judged".to_string()),
             _ => ("doubt", String::new()),
         };
         let spread = |spread: Option<Spread>| spread.map_or_else(|| ABSENT.into(), with_range);

@@ -105,7 +105,7 @@ impl Paper {
                 .figures
                 .iter()
                 .flat_map(|m| &m.compared)
-                .filter(|entry| entry.kernel == *kernel)
+                .filter(|entry| entry.kernel == *kernel && !entry.is_aside)
                 .collect();
             let named = |wanted: Option<bool>| -> Vec<String> {
                 all.iter()
