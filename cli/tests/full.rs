@@ -194,6 +194,30 @@ fn what_one_thread_uses_interrupts_nobody_else() {
     );
 }
 
+/// Pages that the TLB does not hold until they are written stay hidden as long as their flushes cost more than their faults.
+#[test]
+fn a_small_tlb_does_not_end_it() {
+    let shape = ["--cpus", "8", "--tlb", "hardware,entries=256,ways=8"];
+    let results = checked::clean(&[&["cow-mt-rand"][..], &shape].concat(), &adaptive_kernel("full"));
+    let row = row(&results, "cow-mt-rand", 8);
+    let (received, faults) = (median(row, "received_per_unit"), counted(row, "hidden_again"));
+    println!("cow-mt-rand     {received:.3} of 7 received, {faults} pages inserted again");
+    assert!(faults > 1000, "the TLB holds them all: {row}");
+    assert!(received <= 0.7, "{received} of 7 received");
+}
+
+/// With one other CPU a flush of that CPU alone is a flush of everyone, and one for all page tables is enough.
+#[test]
+fn where_nobody_is_spared_one_flush_is_enough() {
+    let args = ["apache", "--units", "80", "--cpus", "2", "--tlb", "hardware", "--repeats", "3"];
+    let [off, full] = ["off", "full"].map(|mode| {
+        let results = checked::clean(&args, &adaptive_kernel(mode));
+        median(row(&results, "apache", 2), "received_per_unit")
+    });
+    println!("apache, 2 CPUs  {full:.2} received, {off:.2} without");
+    assert!(off >= 0.5 && full <= off, "{full} and {off} received");
+}
+
 /// Nobody else could be interrupted: what is inserted brings nothing.
 #[test]
 fn insertion_stops_where_it_does_not_pay() {
