@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Apache with the event MPM serves static files to wrk. For each request a
- * server thread maps the file, sends it and unmaps it, and every unmap ends in
+ * Apache with the event MPM serves static files to wrk, or to ab where costs are
+ * counted: ab ends with the last answer, wrk when it next looks at its clock,
+ * every 100 ms, and idle time counts. For each request a server thread maps the file, sends it and unmaps it, and every unmap ends in
  * a shootdown of the CPUs that run other threads of the same server process.
  *
  * The files are text and are served compressed, as Debian's configuration does
@@ -262,8 +263,31 @@ static int get_all(struct run *run, uint64_t *sum)
 	return 0;
 }
 
-/* Any error that wrk reports, or another number of requests, fails the run. */
-static int read_report(struct run *run, uint64_t expected)
+/* What asks for the files, and how its report reads. */
+struct client {
+	const char *name;
+	/* Of the line with the number of requests: what comes before it, what comes after. */
+	const char *before, *after;
+	/* Lines that must not be there, or with no number but 0. */
+	const char *errors[2];
+};
+
+static const struct client wrk = { "wrk", "", " requests in ", { "Socket errors", "Non-2xx" } };
+static const struct client ab = { "ab", "Complete requests:", "\n", { "Failed requests:", "Non-2xx" } };
+
+static bool is_error(const struct client *client, const char *text)
+{
+	for (unsigned int i = 0; i < 2; i++) {
+		const char *error = client->errors[i];
+
+		if (strncmp(text, error, strlen(error)) == 0 && strpbrk(text + strlen(error), "123456789"))
+			return true;
+	}
+	return false;
+}
+
+/* Any error that the client reports, or another number of requests, fails the run. */
+static int read_report(struct run *run, const struct client *client, uint64_t expected)
 {
 	char path[APP_PATH_BYTES_MAX], line[256];
 	unsigned long long requests = 0;
@@ -273,42 +297,69 @@ static int read_report(struct run *run, uint64_t expected)
 	app_path(path, "report");
 	report = fopen(path, "re");
 	if (!report)
-		return workload_fail(run, "wrk left no report");
+		return workload_fail(run, "%s left no report", client->name);
 	while (!error && fgets(line, sizeof(line), report)) {
 		const char *text = line + strspn(line, " ");
 
-		if (strncmp(text, "Socket errors", 13) == 0 || strncmp(text, "Non-2xx", 7) == 0) {
+		if (is_error(client, text)) {
 			line[strcspn(line, "\n")] = '\0';
-			error = workload_fail(run, "wrk reports: %s", text);
-		} else if (strstr(text, " requests in ")) {
-			requests = strtoull(text, NULL, 10);
+			error = workload_fail(run, "%s reports: %s", client->name, text);
+		} else if (strncmp(text, client->before, strlen(client->before)) == 0 &&
+			   strstr(text, client->after)) {
+			requests = strtoull(text + strlen(client->before), NULL, 10);
 		}
 	}
 	fclose(report);
 	if (!error && requests != expected)
-		error = workload_fail(run, "wrk reports %llu requests instead of %" PRIu64, requests, expected);
+		error = workload_fail(run, "%s reports %llu requests instead of %" PRIu64, client->name, requests,
+				      expected);
 	return error;
+}
+
+static int run_client(struct run *run, const struct client *client, const char *const argv[], uint64_t requests)
+{
+	char report[APP_PATH_BYTES_MAX];
+	const struct app_command command = { .argv = argv, .output = report };
+	pid_t pid;
+	int error;
+
+	app_path(report, "report");
+	pid = app_start(run, &command);
+	if (pid < 0)
+		return pid;
+	error = app_wait(run, pid, client->name);
+	return error ? error : read_report(run, client, requests);
 }
 
 /* One thread of wrk: its script counts for itself alone. */
 static int run_wrk(struct run *run, const char *name, uint64_t requests)
 {
-	char open[16], url[64], script[APP_PATH_BYTES_MAX], report[APP_PATH_BYTES_MAX];
+	char open[16], url[64], script[APP_PATH_BYTES_MAX];
 	const char *const argv[] = { "/usr/bin/wrk", "-t", "1", "-c", open, "-d", "1h",
 				     "--timeout", "60s", "-s", script, url, NULL };
-	const struct app_command command = { .argv = argv, .output = report };
-	pid_t pid;
-	int error;
 
 	snprintf(open, sizeof(open), "%u", connections(run));
 	snprintf(url, sizeof(url), "http://127.0.0.1:%u/", server.port);
 	app_path(script, name);
-	app_path(report, "report");
-	pid = app_start(run, &command);
-	if (pid < 0)
-		return pid;
-	error = app_wait(run, pid, "wrk");
-	return error ? error : read_report(run, requests);
+	return run_client(run, &wrk, argv, requests);
+}
+
+/* It knows one address: all requests are for the same file. */
+static int run_ab(struct run *run, uint64_t requests)
+{
+	char open[16], count[24], url[64];
+	const char *const argv[] = { "/usr/bin/ab", "-q", "-k", "-s", "60", "-n", count, "-c", open,
+				     "-H", "Accept-Encoding: gzip", url, NULL };
+
+	snprintf(open, sizeof(open), "%" PRIu64, requests < connections(run) ? requests : connections(run));
+	snprintf(count, sizeof(count), "%" PRIu64, requests);
+	snprintf(url, sizeof(url), "http://127.0.0.1:%u/file0", server.port);
+	return run_client(run, &ab, argv, requests);
+}
+
+static int run_requests(struct run *run, const char *script, uint64_t requests)
+{
+	return run->cost ? run_ab(run, requests) : run_wrk(run, script, requests);
 }
 
 static void apache_teardown(struct run *run)
@@ -355,7 +406,7 @@ static int apache_setup(struct run *run)
 		error = get_all(run, &server.content);
 	/* The server starts its threads one by one: let them all be there before it counts. */
 	if (!error)
-		error = run_wrk(run, "warm.lua", 2ULL * connections(run));
+		error = run_requests(run, "warm.lua", 2ULL * connections(run));
 	if (error)
 		apache_teardown(run);
 	return error;
@@ -364,7 +415,7 @@ static int apache_setup(struct run *run)
 static int apache_measure(struct run *run)
 {
 	uint64_t content = 0;
-	int error = run_wrk(run, "measured.lua", run->units);
+	int error = run_requests(run, "measured.lua", run->units);
 
 	if (!error)
 		error = get_all(run, &content);
@@ -380,10 +431,10 @@ WORKLOAD(apache) = {
 	.unit = "request",
 	.about = "Apache (event MPM) maps, compresses, sends and unmaps a static file per request of wrk.",
 	.needs = "apps,net",
-	.packages = "apache2-bin,wrk",
+	.packages = "apache2-bin,apache2-utils,wrk",
 	.programs = "/usr/sbin/apache2,/usr/lib/apache2/modules/mod_mpm_event.so,"
 		    "/usr/lib/apache2/modules/mod_authz_core.so,/usr/lib/apache2/modules/mod_filter.so,"
-		    "/usr/lib/apache2/modules/mod_deflate.so,/usr/bin/wrk",
+		    "/usr/lib/apache2/modules/mod_deflate.so,/usr/bin/ab,/usr/bin/wrk",
 	.units = 200,
 	.threads_min = 1,
 	.own_processes = true,

@@ -50,6 +50,7 @@ struct run {
 	unsigned int repeat;
 	uint64_t seed;
 	uint64_t units;		/* asked for; measure() stores what was really done */
+	bool cost;		/* instructions are counted, and time that passes is, too: wait for no clock */
 	uint64_t checksum;	/* of the work done: equal across kernels for equal arguments */
 	/* What a control must show; -1 where it makes no promise. */
 	int64_t expect_sent;

@@ -16,6 +16,18 @@ fn apache_shoots_down_at_every_request() {
     assert!(received >= 1.8, "{apache}");
 }
 
+/// A client that waits for its clock at the end, as wrk does for up to 100 ms, would add a million a request.
+#[test]
+fn what_apache_costs_is_its_requests() {
+    let out = Scratch::new("apache-cost");
+    let args = ["apache", "--cost", "--repeats", "2", "--units", "100"];
+    let request = ["--set", "bytes=10701", "--set", "compress=0"];
+    let results = lab_run(&out, &[&args[..], &request].concat());
+    let instructions = median(row(&results, "apache", 1), "instructions_per_unit");
+    println!("apache: {instructions:.0} instructions per request");
+    assert!((50_000.0..500_000.0).contains(&instructions), "{results}");
+}
+
 #[test]
 fn pbzip2_in_a_small_cgroup_swaps_under_its_own_threads() {
     let out = Scratch::new("pbzip2");

@@ -186,6 +186,7 @@ int repeat_run(struct outcome *outcome, const struct arguments *arguments, unsig
 		.repeat = repeat,
 		.seed = arguments->seed,
 		.units = arguments->units,
+		.cost = arguments->cost,
 		.checksum = CHECKSUM_SEED,
 		.expect_sent = -1,
 		.expect_received = -1,
