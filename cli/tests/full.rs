@@ -298,6 +298,22 @@ fn what_is_populated_is_not_hidden() {
 }
 
 /// One message, and what was asked for is not there.
+/// Whichever mode: the second set of page tables has TLB entries of its own, with access bits of its own.
+#[test]
+fn under_page_table_isolation_it_is_refused() {
+    for mode in ["idle", "full"] {
+        let out = Scratch::new("full-isolated");
+        let words = format!("mitigations=auto pti=on abis={mode}");
+        let said = lab(&out, &["zero", "--cpus", "2", "--tlb", "hardware"], &kernel("off", &words));
+        assert_eq!(said.code, 0, "{}\n{}", said.stdout, said.stderr);
+        let console = consoles(&out);
+        let why = format!(
+            "abis: stays off, not {mode}: page-table isolation keeps a second set of translations (see nopti)"
+        );
+        assert!(console.lines().any(|line| line.ends_with(&why)), "{console}");
+    }
+}
+
 #[test]
 fn without_pcids_it_is_refused() {
     let out = Scratch::new("full-refused");

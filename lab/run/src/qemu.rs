@@ -128,7 +128,10 @@ pub fn arguments(hardware: &Hardware, boot: &Boot) -> Vec<OsString> {
         Console::File(path) => {
             // Not the stdio back end: it closes the port when standard input ends, and the guest's write waits.
             args.put(&["-chardev", "file,id=verdict,path=/dev/stdout"]);
-            args.put(&["-serial", &format!("file:{}", escape_commas(path))]);
+            // Everything behind the colon is the name, commas included.
+            let mut serial = OsString::from("file:");
+            serial.push(path);
+            args.0.extend(["-serial".into(), serial]);
         }
         Console::Terminal { verdict } => {
             args.put(&["-chardev", &format!("file,id=verdict,path={}", escape_commas(verdict))]);
@@ -263,7 +266,7 @@ mod tests {
         let plain = text(&boot(4, 1, false), tcg);
         assert!(plain.contains("-accel tcg,thread=single,slice-us=1000"), "{plain}");
         assert!(!plain.contains("-numa") && !plain.contains("-icount"), "{plain}");
-        assert!(plain.contains("file:/a,,b/console"), "{plain}");
+        assert!(plain.contains("file:/a,b/console"), "{plain}");
         assert!(plain.ends_with("mitigations=off"), "{plain}");
         let nodes = text(&boot(16, 4, false), tcg);
         assert_eq!(nodes.matches("-numa").count(), 4);
