@@ -69,7 +69,7 @@ fn pages_of_one_cpu_are_flushed_there() {
 
 #[test]
 fn gathers_that_overlap_read_nothing_stale() {
-    let results = clean(&["overlap", "refault", "--units", "100"], &FOUR);
+    let results = clean(&["overlap", "refault", "--units", "300"], &FOUR);
     for workload in ["overlap", "refault"] {
         let row = row(&results, workload, 4);
         let checked = row["checked"].as_u64().expect("a debug kernel");
