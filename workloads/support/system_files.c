@@ -55,12 +55,26 @@ unsigned int node_here(void)
 	return node;
 }
 
+/* "always [madvise] never" is a choice: what is written back is the word in brackets. */
+static void keep_chosen(char *text)
+{
+	const char *open = strchr(text, '[');
+	const char *close = open ? strchr(open, ']') : NULL;
+
+	if (!close)
+		return;
+	memmove(text, open + 1, (size_t)(close - open - 1));
+	text[close - open - 1] = '\0';
+}
+
 int setting_change(struct setting *setting)
 {
 	const ssize_t length = file_read(setting->path, setting->old, sizeof(setting->old));
 	const int error = length < 0 ? (int)length : file_write(setting->path, setting->value);
 
 	setting->is_changed = !error;
+	if (!error)
+		keep_chosen(setting->old);
 	return error;
 }
 

@@ -77,7 +77,9 @@ pub fn clean(args: &[&str], kernel: &[String]) -> Value {
 pub fn without_error(args: &[&str], kernel: &[String]) -> Value {
     let out = Scratch::new("checked");
     let said = lab(&out, args, kernel);
-    assert_eq!(said.code, 0, "{args:?}\n{}\n{}\n{}", said.stdout, said.stderr, consoles(&out));
+    let console = consoles(&out);
+    assert_eq!(said.code, 0, "{args:?}\n{}\n{}\n{console}", said.stdout, said.stderr);
+    assert!(!console.contains("could not be set back"), "{args:?}\n{console}");
     results(&out.0)
 }
 
