@@ -94,12 +94,17 @@ struct {
 	__uint(max_entries, 4 * 1024 * 1024);
 } events SEC(".maps");
 
-static __always_inline void lose(u32 kind)
+static __always_inline void lose_many(u32 kind, u64 many)
 {
 	u64 *count = bpf_map_lookup_elem(&losses, &kind);
 
 	if (count)
-		(*count)++;
+		*count += many;
+}
+
+static __always_inline void lose(u32 kind)
+{
+	lose_many(kind, 1);
 }
 
 static __always_inline struct total *total_of(u32 class_)

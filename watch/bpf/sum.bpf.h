@@ -300,6 +300,9 @@ __noinline int shootdown_add(u32 slot_index)
 	/* The local run in which the sender is looked at never came. */
 	if (slot->pad)
 		lose(LOST_STACK);
+	/* The initiator has gone on, so they have flushed: the probes did not run there (kernels may spare a task them). */
+	if (settings.want_latency && slot->answered < slot->targets)
+		lose_many(LOST_ANSWER, slot->targets - slot->answered);
 	wait_ns = slot->end_ns > slot->start_ns ? slot->end_ns - slot->start_ns : 0;
 	if (settings.want_latency && wait_ns < settings.wait_ns_min) {
 		struct total *total = total_of(slot->site.class_);

@@ -413,18 +413,25 @@ int left(struct arguments *arguments)
 	return 0;
 }
 
-#define STALE_NS 50000000ull
+struct patience {
+	u64 now_ns;
+	u64 unanswered_ns_max;
+};
 
-static long sweep_one(u64 round, u64 *now)
+static long sweep_one(u64 round, struct patience *patience)
 {
 	u32 index = (u32)round;
 	struct slot *slot = bpf_map_lookup_elem(&slots, &index);
+	u64 age_ns;
 
 	if (!slot)
 		return 1;
-	if (slot->state != OPEN || (settings.want_latency && slot->answered < slot->targets))
+	if (slot->state != OPEN)
 		return 0;
-	if (!slot->is_closed && *now - slot->start_ns < STALE_NS)
+	age_ns = patience->now_ns > slot->start_ns ? patience->now_ns - slot->start_ns : 0;
+	if (!slot->is_closed && age_ns < UNCLOSED_NS_MAX)
+		return 0;
+	if (settings.want_latency && slot->answered < slot->targets && age_ns < patience->unanswered_ns_max)
 		return 0;
 	if (__sync_val_compare_and_swap(&slot->state, OPEN, SWEEPING) != OPEN)
 		return 0;
@@ -435,10 +442,13 @@ static long sweep_one(u64 round, u64 *now)
 
 /* Run by the observer before it reads: finished shootdowns that no later one of their CPU has added up. */
 SEC("syscall")
-int sweep(void *context)
+int sweep(struct sweep_context *context)
 {
-	u64 now = bpf_ktime_get_ns();
+	struct patience patience = {
+		.now_ns = bpf_ktime_get_ns(),
+		.unanswered_ns_max = context->unanswered_ns_max,
+	};
 
-	bpf_loop(settings.cpus * SLOTS, sweep_one, &now, 0);
+	bpf_loop(settings.cpus * SLOTS, sweep_one, &patience, 0);
 	return 0;
 }

@@ -43,7 +43,7 @@ enum lost {
 	LOST_EVENT,		/* the ring buffer was full */
 	LOST_STACK,		/* no stack, or no room for it */
 	LOST_ROW,		/* no room for a sender, site, victim or pair */
-	LOST_ANSWER,		/* a target whose shootdown is not known */
+	LOST_ANSWER,		/* a target whose shootdown is not known, or that was not seen to answer */
 	LOST_KINDS
 };
 
@@ -167,6 +167,13 @@ struct event {
 	u8 pad[2];
 	char comm[COMM_BYTES];
 	char slowest_comm[COMM_BYTES];
+};
+
+#define UNCLOSED_NS_MAX 50000000ull	/* then no local run comes any more */
+
+/* What the sweep is called with. */
+struct sweep_context {
+	u64 unanswered_ns_max;	/* shootdowns that are older lack an answer for good */
 };
 
 /* Fixed before the probes are loaded. */

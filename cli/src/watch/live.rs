@@ -21,8 +21,6 @@ const STEP: Duration = Duration::from_millis(50);
 const LINGER: Duration = Duration::from_millis(200);
 /// Between two looks at the mappings of processes whose user stacks are wanted: once they have ended there are none.
 const NAMING: Duration = Duration::from_millis(200);
-/// Until a shootdown is added up though its sender made no local run.
-const SETTLED: Duration = Duration::from_millis(60);
 /// What a command that was asked to stop has left.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -190,9 +188,8 @@ fn windows(
     }
     loop {
         let is_over = session.wait(window.interval, &mut |_, _| ())?;
-        // The command's last shootdown may be on its way: counted, and not yet described.
-        if isolated.is_some() || is_over {
-            std::thread::sleep(SETTLED);
+        if isolated.is_some() && !is_over {
+            session.observer.settle()?;
         }
         let report = session.window(&causes)?;
         if let Some(isolated) = &mut isolated {
@@ -280,6 +277,8 @@ impl Session {
                 || cancel::requested()
                 || self.end.is_some_and(|end| Instant::now() >= end)
             {
+                // The command's last shootdown may be on its way: counted, and not yet described.
+                self.observer.settle()?;
                 self.observer.poll(Duration::ZERO, |shootdown| events.push(shootdown))?;
                 for shootdown in events.drain(..) {
                     take(&shootdown, self.observer.stacks());

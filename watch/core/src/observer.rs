@@ -33,6 +33,12 @@ const PROGRAMS: [(&str, &str); 4] = [
     ("queued", "csd_queue_cpu"),
 ];
 
+/// Until what has begun is over on any machine that runs: UNCLOSED_NS_MAX of the probes, and some.
+const SETTLED: Duration = Duration::from_millis(60);
+/// Until a target that was not seen to answer is taken for one whose probes did not run: Linux itself complains then
+/// (CSD_LOCK_TIMEOUT).
+const UNANSWERED_MAX: Duration = Duration::from_secs(5);
+
 /// Which senders are described; all are counted.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
@@ -273,12 +279,24 @@ impl Observer {
         &self.namer.known
     }
 
+    /// Waits until what has begun is over, and adds it up: the next snapshot describes all that it counts.
+    pub fn settle(&self) -> Result<()> {
+        std::thread::sleep(SETTLED);
+        self.sweep_unanswered(SETTLED)
+    }
+
     /// Adds up finished shootdowns that no later one of their CPU has.
     fn sweep(&self) -> Result<()> {
+        self.sweep_unanswered(UNANSWERED_MAX)
+    }
+
+    fn sweep_unanswered(&self, unanswered_max: Duration) -> Result<()> {
         let program = self.object.progs_mut().find(|program| program.name() == OsStr::new("sweep"));
         let Some(program) = program else { return Ok(()) };
+        let context = wire::SweepContext { unanswered_ns_max: unanswered_max.as_nanos() as u64 };
+        let mut context = wire::bytes_of(&context);
         program
-            .test_run(ProgramInput::default())
+            .test_run(ProgramInput { context_in: Some(&mut context), ..ProgramInput::default() })
             .map_err(|error| errors::refused("sweep the probes' tables", &error))?;
         Ok(())
     }

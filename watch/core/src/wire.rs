@@ -65,6 +65,9 @@ plain! {
         pub want_events: u8,
         pub only_cgroup_level: u32,
     }
+    pub struct SweepContext {
+        pub unanswered_ns_max: u64,
+    }
     pub struct Tally {
         pub shootdowns: u64,
         pub targets: u64,

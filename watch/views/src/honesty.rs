@@ -62,7 +62,7 @@ fn lost(lost: &Lost) -> String {
         (lost.stacks, "stacks"),
         (lost.rows, "table rows for which there was no room"),
         (lost.slots, "descriptions (counted all the same)"),
-        (lost.answers, "answers to shootdowns we did not see begin"),
+        (lost.answers, "answers that were not seen, or belong to shootdowns we did not see begin"),
     ];
     let parts: Vec<String> = parts
         .iter()
