@@ -2,7 +2,7 @@
 //! The observer inside the lab's guest: another kernel, two nodes, CPUs that are left alone.
 
 mod common;
-use common::{ceasefire, run, Said};
+use common::{ceasefire, lab_run, median, row, run, Said, Scratch};
 use serde_json::Value;
 
 /// Runs one command in a guest whose last CPU of four is isolated; the guest's own lines.
@@ -11,10 +11,12 @@ fn in_guest(command: &str) -> Said {
 }
 
 fn with_words(words: &str, command: &str) -> Said {
-    let mut args = vec!["lab", "shell", "--kernel", "observed", "--cpus", "4", "--nodes", "2"];
-    args.extend(["--kernel-args", words, "--with", common::BINARY]);
-    args.extend(["--command", command]);
-    run(&mut ceasefire(&args))
+    on(&["--kernel", "observed", "--kernel-args", words], command)
+}
+
+fn on(kernel: &[&str], command: &str) -> Said {
+    let shape = ["--cpus", "4", "--nodes", "2", "--with", common::BINARY, "--command", command];
+    run(&mut ceasefire(&[&["lab", "shell"], kernel, &shape].concat()))
 }
 
 /// What the command in the guest ended with.
@@ -71,4 +73,37 @@ fn a_kernel_that_is_locked_down_is_told_of() {
     let text = said.stdout + &said.stderr;
     assert!(text.contains("this kernel is locked down (confidentiality)"), "{text}");
     assert!(text.contains("boot without lockdown=confidentiality"), "{text}");
+}
+
+/// A kernel with ABIS in mode full interrupts single CPUs by a function of its own: here a third of all.
+#[test]
+fn interrupts_of_single_cpus_are_seen_too() {
+    let kernel = ["--kernel", "observed-abis", "--mode", "full", "--kernel-args", "abis_adaptive=0"];
+    let kernel = [&kernel[..], &["--tlb", "hardware"]].concat();
+    let out = Scratch::new("watch-guest-single");
+    let shape = ["owner", "--units", "400", "--repeats", "1", "--cpus", "4", "--nodes", "2"];
+    let results = lab_run(&out, &[&shape[..], &kernel].concat());
+    let of_row = row(&results, "owner", 4);
+    let share = median(&of_row["abis"], "narrow_ipis") / median(of_row, "received_per_unit");
+    assert!(share >= 0.1, "{share} of all: the run shows nothing");
+
+    // Stacks would make a line too long for the guest's port.
+    let owner = "workloads run owner --threads 4 --units 400 --seed 1";
+    let said = on(&kernel, &format!("ceasefire watch stat --json --no-stacks -- {owner}"));
+    assert_eq!(said.code, 0, "{}\n{}", said.stdout, said.stderr);
+    let lines = json_lines(&said);
+    let report = lines.iter().find(|line| line["verb"] == "stat");
+    let report = report.unwrap_or_else(|| panic!("no report: {}\n{}", said.stdout, said.stderr));
+    let number = |value: &Value| value.as_u64().unwrap_or_else(|| panic!("no number: {value}"));
+    let classes = report["coverage"]["classes"].as_array().expect("classes");
+    let class = |name: &str| classes.iter().find(|class| class["class"] == name).expect("a class");
+    let (user, own) = (class("user"), class("own"));
+    let (queued, kernel) = (number(&user["queued"]) + number(&own["queued"]), number(&user["kernel"]));
+    let senders = report["senders"].as_array().expect("senders").iter();
+    let described: u64 =
+        senders.filter(|row| row["class"] == "user").map(|row| number(&row["tally"]["targets"])).sum();
+    println!("{:.0} % are of single CPUs; saw {queued} of {kernel}, described {described}", share * 100.0);
+    assert!(queued >= 1000 && queued.abs_diff(kernel) * 1000 <= kernel, "saw {user} + {own}");
+    assert!(described.abs_diff(number(&user["queued"])) * 1000 <= kernel, "described {described} of {user}");
+    assert_eq!(report["coverage"]["lost"]["answers"], 0, "{}", report["coverage"]["lost"]);
 }

@@ -22,6 +22,8 @@ char LICENSE[] SEC("license") = "GPL";
 #define KERNEL_THREAD 0x00200000	/* PF_KTHREAD */
 #define PAGE_SHIFT 12
 #define FLUSH_ALL (~0ull)
+/* settings.user_functions[] */
+#define OWED_FUNCTION 1		/* a kernel with ABIS flushes single CPUs by it; its sender makes no local run */
 /* settings.kernel_functions[] */
 #define RANGE_FUNCTION 0	/* has a range */
 #define PAGES_FUNCTION 2	/* flushes pages one by one, or everything: it does not tell */
@@ -33,8 +35,9 @@ struct arguments {
 
 static __always_inline u32 class_of(u64 function)
 {
-	if (settings.user_function && function == settings.user_function)
-		return CLASS_USER;
+	for (int i = 0; i < USER_FUNCTIONS_MAX; i++)
+		if (settings.user_functions[i] && function == settings.user_functions[i])
+			return CLASS_USER;
 	for (int i = 0; i < FUNCTIONS_MAX; i++)
 		if (settings.kernel_functions[i] && function == settings.kernel_functions[i])
 			return CLASS_KERNEL;
@@ -45,6 +48,15 @@ static __always_inline struct slot *slot_at(u32 cpu, u32 sequence, u32 *index)
 {
 	*index = cpu * SLOTS + (sequence & (SLOTS - 1));
 	return bpf_map_lookup_elem(&slots, index);
+}
+
+/* Where only the announcement tells what is flushed: not which pages, and not why all. */
+static __always_inline void range_announced(struct slot *slot, u64 pages)
+{
+	slot->address = 0;
+	slot->pages = pages;
+	slot->stride_shift = PAGE_SHIFT;
+	slot->site.kind = pages == FLUSH_ALL ? KIND_UNKNOWN : KIND_RANGED;
 }
 
 /* What the flush asks for. */
@@ -231,10 +243,7 @@ int announced(struct arguments *arguments)
 			return 0;
 		total->shootdowns++;
 		slot->start_ns = bpf_ktime_get_ns();
-		slot->pages = turn->announced_pages;
-		slot->stride_shift = PAGE_SHIFT;
-		/* Why everything is flushed is not told here. */
-		slot->site.kind = slot->pages == FLUSH_ALL ? KIND_UNKNOWN : KIND_RANGED;
+		range_announced(slot, turn->announced_pages);
 		slot->is_closed = 1;
 		if (!slot->filtered)
 			sender_read(slot, arguments);
@@ -288,7 +297,12 @@ int queued(struct arguments *arguments)
 			return 0;
 		slot->start_ns = now;
 		if (!slot->filtered) {
-			range_read(slot, function, (void *)csd, &is_current);
+			if (function == settings.user_functions[OWED_FUNCTION]) {
+				range_announced(slot, turn->announced_pages);
+				is_current = false;
+			} else {
+				range_read(slot, function, (void *)csd, &is_current);
+			}
 			/* No local run is certain to come where another address space is flushed. */
 			if (!is_current)
 				sender_read(slot, arguments);

@@ -17,6 +17,7 @@ typedef unsigned long long u64;
 #define SLOTS 4			/* shootdowns of one CPU that may still be unread */
 #define MASK_WORDS 16		/* target CPUs named in an event: 1,024 */
 #define COMM_BYTES 16
+#define USER_FUNCTIONS_MAX 2
 #define FUNCTIONS_MAX 8
 #define KERNEL_FRAMES 32
 #define USER_FRAMES 48
@@ -24,7 +25,7 @@ typedef unsigned long long u64;
 #define NO_STACK (-1)
 
 enum class {
-	CLASS_USER,		/* flush_tlb_func */
+	CLASS_USER,		/* flush_tlb_func, abis_flush_owed */
 	CLASS_KERNEL,		/* do_flush_tlb_all, do_kernel_range_flush, __cpa_flush_* */
 	CLASS_OWN,		/* sent by the observer itself */
 	CLASSES
@@ -178,7 +179,7 @@ struct sweep_context {
 
 /* Fixed before the probes are loaded. */
 struct settings {
-	u64 user_function;	/* addresses; 0 matches nothing */
+	u64 user_functions[USER_FUNCTIONS_MAX];	/* addresses; 0 matches nothing */
 	u64 kernel_functions[FUNCTIONS_MAX];
 	u64 wait_ns_min;	/* shorter ones are counted, not described */
 	u64 event_handler_ns_min;

@@ -7,13 +7,14 @@ use ceasefire_watch_model::interrupts;
 use ceasefire_watch_model::symbols::Symbols;
 use std::fs;
 
-const USER_FUNCTION: &str = "flush_tlb_func";
+/// The second is that of a kernel with ABIS, and need not be there; the probes rely on the order.
+const USER_FUNCTIONS: [&str; crate::wire::USER_FUNCTIONS_MAX] = ["flush_tlb_func", "abis_flush_owed"];
 /// The first has a range; the probes rely on the order.
 const KERNEL_FUNCTIONS: [&str; 5] =
     ["do_kernel_range_flush", "do_flush_tlb_all", "__cpa_flush_tlb", "__cpa_flush_all", "do_flush_tlb_range"];
 
 pub struct Functions {
-    pub user: u64,
+    pub user: [u64; crate::wire::USER_FUNCTIONS_MAX],
     pub kernel: [u64; crate::wire::FUNCTIONS_MAX],
 }
 
@@ -33,10 +34,12 @@ pub fn symbols() -> Result<Symbols> {
 }
 
 pub fn functions(symbols: &Symbols) -> Result<Functions> {
-    let user = symbols.address(USER_FUNCTION).ok_or_else(|| {
-        Error::skip(format!("this kernel has no {USER_FUNCTION}: it flushes other CPUs in another way"))
-            .remedy("an x86-64 Linux 5.13 or newer has it")
-    })?;
+    let user = USER_FUNCTIONS.map(|name| symbols.address(name).unwrap_or(0));
+    if user[0] == 0 {
+        let name = USER_FUNCTIONS[0];
+        return Err(Error::skip(format!("this kernel has no {name}: it flushes other CPUs in another way"))
+            .remedy("an x86-64 Linux 5.13 or newer has it"));
+    }
     let mut kernel = [0; crate::wire::FUNCTIONS_MAX];
     for (address, name) in kernel.iter_mut().zip(KERNEL_FUNCTIONS) {
         *address = symbols.address(name).unwrap_or(0);

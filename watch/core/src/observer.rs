@@ -523,7 +523,8 @@ impl Observer {
             },
             kernel_stack: place.kernel_stack,
             user_stack,
-            address: is_ranged.then_some(event.address),
+            // Where only the number of pages is known.
+            address: (is_ranged && event.address != 0).then_some(event.address),
             pages: is_ranged.then_some(event.pages),
             entries: is_ranged.then(|| event.pages.saturating_mul(4096) >> event.stride_shift.min(63)),
             kind: place.kind,
@@ -625,7 +626,7 @@ fn may_load() -> bool {
 fn settings(options: &Options, functions: &Functions, has_csd: bool) -> Settings {
     let events = options.events.unwrap_or_default();
     Settings {
-        user_function: functions.user,
+        user_functions: functions.user,
         kernel_functions: functions.kernel,
         wait_ns_min: options.filter.wait_ns_min,
         event_handler_ns_min: events.handler_ns_min,

@@ -5,6 +5,7 @@ pub const BUCKETS: usize = ceasefire_watch_model::histogram::BUCKETS;
 pub const SLOTS: u32 = 4;
 pub const MASK_WORDS: usize = 16;
 pub const COMM_BYTES: usize = 16;
+pub const USER_FUNCTIONS_MAX: usize = 2;
 pub const FUNCTIONS_MAX: usize = 8;
 pub const LOST_KINDS: usize = 5;
 pub const NO_SYSCALL: u16 = 0xffff;
@@ -44,7 +45,7 @@ macro_rules! plain {
 
 plain! {
     pub struct Settings {
-        pub user_function: u64,
+        pub user_functions: [u64; USER_FUNCTIONS_MAX],
         pub kernel_functions: [u64; FUNCTIONS_MAX],
         pub wait_ns_min: u64,
         pub event_handler_ns_min: u64,
