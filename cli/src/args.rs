@@ -399,7 +399,7 @@ pub struct KernelDeb {
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// The kernel whose patches the packages carry
-    #[arg(long, value_name = "NAME", default_value = ceasefire_build::package::KERNEL)]
+    #[arg(long, value_name = "NAME", default_value = ceasefire_artifacts::package::KERNEL)]
     pub kernel: String,
     /// Where the packages go
     #[arg(long, value_name = "DIR", default_value = "out")]

@@ -2,7 +2,7 @@
 //! `lab clean`: what the cache holds, and making room.
 
 use ceasefire_base::{exec::print_line, Error, Result};
-use ceasefire_build::Context;
+use ceasefire_artifacts::Context;
 use std::time::Duration;
 
 pub fn run(ctx: &Context, older_than: Option<&str>) -> Result<()> {

@@ -4,7 +4,7 @@
 use super::measure;
 use crate::args::KernelDeb;
 use ceasefire_base::{disk, exec::print_line, Result};
-use ceasefire_build::{kernel, package, Context};
+use ceasefire_artifacts::{kernel, package, Context};
 use ceasefire_run::files;
 use std::fs;
 

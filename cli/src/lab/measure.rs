@@ -4,10 +4,10 @@
 use super::read::table_options;
 use crate::args::{AccelName, MachineArgs, MachineName, Output, Run, Switch, ThreadModeName, Where};
 use ceasefire_base::{disk, exec, Error, Result};
-use ceasefire_build::kernel::{self, KernelImage, KernelSpec};
-use ceasefire_build::lock::Lock;
-use ceasefire_build::machine::{self, Machine};
-use ceasefire_build::{debian, guest, Context};
+use ceasefire_artifacts::kernel::{self, KernelImage, KernelSpec};
+use ceasefire_artifacts::lock::Lock;
+use ceasefire_artifacts::machine::{self, Machine};
+use ceasefire_artifacts::{debian, guest, Context};
 use ceasefire_results::schema::Results;
 use ceasefire_results::{report, table};
 use ceasefire_run::catalog::{edit_distance, Catalog};
@@ -307,7 +307,7 @@ pub fn known_kernel(all: &[String], name: &str) -> Result<()> {
     let mut nearest: Vec<&str> = all.iter().map(String::as_str).collect();
     nearest.sort_by_key(|known| edit_distance(name, known));
     Err(Error::usage(format!("there is no kernel named '{name}'"))
-        .remedy(format!("choose from: {}; a new one is a file in kernel/kernels/", nearest.join(", "))))
+        .remedy(format!("choose from: {}; a new one is a file in kernel/recipes/", nearest.join(", "))))
 }
 
 /// Everything about the machine that can be refused at once. Returns the guest's memory in MiB.
@@ -493,10 +493,9 @@ mod tests {
         KernelSpec {
             name: name.into(),
             about: String::new(),
-            fragments: Vec::new(),
-            overlay: Vec::new(),
-            engine: false,
-            series: Vec::new(),
+            base: String::new(),
+            config: Vec::new(),
+            mechanisms: Vec::new(),
             modes: modes.iter().map(|mode| mode.to_string()).collect(),
             packages: Vec::new(),
             only_by_name: false,

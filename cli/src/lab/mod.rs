@@ -11,7 +11,7 @@ mod shell;
 
 use crate::args::{Lab, Prepared, Verb};
 use ceasefire_base::{cancel, exec::print_line, Error, Progress, Result, Verbosity};
-use ceasefire_build::{kernel, machine, Context};
+use ceasefire_artifacts::{kernel, machine, Context};
 use ceasefire_run::doctor;
 use std::io::IsTerminal;
 

@@ -5,7 +5,7 @@ use super::{measure, read};
 use crate::args::{MachineArgs, Output, Paper as Args};
 use ceasefire_base::progress::clock;
 use ceasefire_base::{exec::print_line, Error, Kind, Result};
-use ceasefire_build::{guest, Context};
+use ceasefire_artifacts::{guest, Context};
 use ceasefire_results::paper::{self as evaluation, Paper};
 use ceasefire_run::execute::Options;
 use ceasefire_run::image::Images;

@@ -4,7 +4,7 @@
 use super::measure;
 use crate::args::{self, MachineArgs, Subset};
 use ceasefire_base::{exec, Error, Result};
-use ceasefire_build::{debian, selftests as build, Context};
+use ceasefire_artifacts::{debian, selftests as build, Context};
 use ceasefire_results::selftest::Report;
 use ceasefire_run::execute::Variant;
 use ceasefire_run::image::Images;

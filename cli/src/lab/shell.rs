@@ -4,7 +4,7 @@
 use super::measure;
 use crate::args;
 use ceasefire_base::{Error, Result};
-use ceasefire_build::{apps, Context};
+use ceasefire_artifacts::{apps, Context};
 use ceasefire_run::files::{self, Scratch};
 use ceasefire_run::image::Images;
 use ceasefire_run::plan::{Boot, Request};

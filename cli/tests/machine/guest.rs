@@ -3,7 +3,7 @@
 
 use crate::common::Scratch;
 use ceasefire_base::{Progress, Verbosity};
-use ceasefire_build::{guest, machine, Context};
+use ceasefire_artifacts::{guest, machine, Context};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

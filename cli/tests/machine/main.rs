@@ -222,10 +222,10 @@ fn every_break_that_the_machine_knows_is_used() {
     let kit = Kit::new();
     let mut used: BTreeSet<String> = rules(&kit).into_iter().map(|rule| rule.killer).collect();
     used.extend(CANARY_KILLERS.map(str::to_string));
-    let machine = common::root().join("machine");
+    let machine = common::root().join("machine/x86_64");
     let mut known = BTreeSet::new();
     for part in ["overlay", "patches"] {
-        for file in ceasefire_build::hash::files(&machine.join(part)).expect("machine/ is there") {
+        for file in ceasefire_artifacts::hash::files(&machine.join(part)).expect("machine/ is there") {
             let text = std::fs::read(machine.join(part).join(file)).expect("a file of machine/");
             known.extend(mutants_in(&String::from_utf8_lossy(&text)).map(str::to_string));
         }

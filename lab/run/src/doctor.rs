@@ -2,7 +2,7 @@
 //! What works on this machine, and the remedy for what does not. Looks only; changes nothing.
 
 use ceasefire_base::{disk, exec, progress::clock, Error, Result};
-use ceasefire_build::{debian, kernel, machine, Context};
+use ceasefire_artifacts::{debian, kernel, machine, Context};
 use serde::Serialize;
 use std::time::Duration;
 

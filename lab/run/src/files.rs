@@ -2,7 +2,7 @@
 //! Writing results so that a reader never meets half a file, and a few facts about this machine.
 
 use ceasefire_base::{disk, Progress, Result};
-use ceasefire_build::lock::{self, Lock};
+use ceasefire_artifacts::lock::{self, Lock};
 use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;

@@ -3,7 +3,7 @@
 
 use crate::plan::Boot;
 use ceasefire_base::{disk, exec, Result};
-use ceasefire_build::{apps, guest, Context};
+use ceasefire_artifacts::{apps, guest, Context};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

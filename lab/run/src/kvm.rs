@@ -8,9 +8,9 @@ use crate::plan::Boot;
 use crate::qemu::{self, Accel, Console, Cpu, Hardware};
 use ceasefire_base::exec::Command;
 use ceasefire_base::{disk, Error, Kind, Result};
-use ceasefire_build::kernel::KernelImage;
-use ceasefire_build::machine::Machine;
-use ceasefire_build::Context;
+use ceasefire_artifacts::kernel::KernelImage;
+use ceasefire_artifacts::machine::Machine;
+use ceasefire_artifacts::Context;
 use std::fs::OpenOptions;
 use std::time::Duration;
 

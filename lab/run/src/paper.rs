@@ -9,7 +9,7 @@ use crate::plan::Request;
 use crate::qemu::Cpu;
 use crate::tlb::Tlb;
 use ceasefire_base::{Error, Result};
-use ceasefire_build::Context;
+use ceasefire_artifacts::Context;
 use ceasefire_results::paper::figures::{self, Figure, Work, CONTROLS, FIGURES};
 use ceasefire_results::paper::{Measured, Paper, SCHEMA};
 use ceasefire_results::schema::Results;

@@ -261,7 +261,7 @@ pub const FIGURES: &[Figure] = &[
         unanswered: "The paper's programs run between 3 % faster and 2.5 % slower. There is no time here to hold against that.",
         differs: &[
             "The paper runs PARSEC 3.0 with 32 threads. Here it is a list of multi-threaded Debian programs, fixed in \
-             workloads/app_list.c before any mechanism was measured, on 8 vCPUs.",
+             workloads/app/list.c before any mechanism was measured, on 8 vCPUs.",
             "Within the paper's mean lie results as far apart as 39 % (dedup) and 91 % (canneal).",
             "Most of these programs send next to nothing: a program with one shootdown a MiB weighs as much in the mean as one with \
              a thousand. The sum is of what is received per MiB, one MiB of each.",

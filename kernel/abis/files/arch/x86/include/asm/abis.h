@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The part of ABIS that sits below the page-table accessors and in the TLB
+ * flushes: what ends an SPTE's promise, and what brings it nearer to a proof.
+ */
+#ifndef _ASM_X86_ABIS_H
+#define _ASM_X86_ABIS_H
+
+#include <linux/limits.h>
+
+#include <asm/pgtable_types.h>
+#include <asm/tlbbatch.h>
+
+struct mm_struct;
+
+/* abis_round_begin() where no round begins. */
+#define ABIS_NO_ROUND	U64_MAX
+
+int __abis_test_and_clear_young(struct mm_struct *mm, pte_t *ptep);
+
+#ifdef CONFIG_ABIS
+
+#include <linux/jump_label.h>
+
+DECLARE_STATIC_KEY_FALSE(abis_tracking_key);
+DECLARE_STATIC_KEY_FALSE(abis_owing_key);
+
+void __abis_pte_taken(struct mm_struct *mm, pte_t *ptep, pte_t pte);
+/* pte_needs_flush() of a PTE that is hidden: somebody may hold it all the same. */
+bool abis_hidden_needs_flush(pte_t oldpte, pte_t newpte);
+/*
+ * Around each raise of tlb_gen while there is tracking: call the first before
+ * it; @is_full: the whole address space is to be flushed ...
+ */
+u64 abis_round_begin(struct mm_struct *mm, bool is_full);
+/* ... and this when all its targets have acknowledged. */
+void abis_round_end(struct mm_struct *mm, u64 begun);
+void __abis_batch_add(struct arch_tlbflush_unmap_batch *batch, struct mm_struct *mm);
+void __abis_batch_done(struct arch_tlbflush_unmap_batch *batch);
+
+static __always_inline bool abis_tracking(void)
+{
+	return static_branch_unlikely(&abis_tracking_key);
+}
+
+/* A flush of a range never is; the debug kernel can be broken so that it is. */
+static __always_inline bool abis_may_be_round(bool is_full)
+{
+	return is_full || IS_ENABLED(CONFIG_ABIS_DEBUG);
+}
+
+/* @pte was just taken out of @ptep by an atomic exchange, PTE lock held. */
+static __always_inline void abis_pte_taken(struct mm_struct *mm, pte_t *ptep,
+					   pte_t pte)
+{
+	if (abis_tracking() && (pte.pte & _PAGE_ACCESSED))
+		__abis_pte_taken(mm, ptep, pte);
+}
+
+/* The same for a batch of unmapped pages. Call before each raise of tlb_gen ... */
+static inline void abis_batch_add(struct arch_tlbflush_unmap_batch *batch,
+				  struct mm_struct *mm)
+{
+	if (abis_tracking())
+		__abis_batch_add(batch, mm);
+}
+
+/* ... and this when the whole batch has been flushed. */
+static inline void abis_batch_done(struct arch_tlbflush_unmap_batch *batch)
+{
+	if (unlikely(batch->round_mm || batch->is_owed))
+		__abis_batch_done(batch);
+}
+
+bool __abis_settle(struct mm_struct *mm, bool was_lazy);
+
+/*
+ * This CPU takes up @mm, from another address space or from lazy mode, has said so
+ * where others read it, and has passed a full barrier since. Return: it owes a
+ * flush of everything, and now it must do that before it uses @mm.
+ */
+static __always_inline bool abis_settle(struct mm_struct *mm, bool was_lazy)
+{
+	return static_branch_unlikely(&abis_owing_key) && __abis_settle(mm, was_lazy);
+}
+
+#else /* !CONFIG_ABIS */
+
+static inline bool abis_may_be_round(bool is_full) { return false; }
+static inline bool abis_tracking(void) { return false; }
+static inline bool abis_hidden_needs_flush(pte_t oldpte, pte_t newpte) { return false; }
+static inline void abis_pte_taken(struct mm_struct *mm, pte_t *ptep, pte_t pte)
+{
+}
+
+static inline u64 abis_round_begin(struct mm_struct *mm, bool is_full)
+{
+	return ABIS_NO_ROUND;
+}
+
+static inline void abis_round_end(struct mm_struct *mm, u64 begun) { }
+static inline void abis_batch_add(struct arch_tlbflush_unmap_batch *batch,
+				  struct mm_struct *mm) { }
+static inline void abis_batch_done(struct arch_tlbflush_unmap_batch *batch) { }
+static inline bool abis_settle(struct mm_struct *mm, bool was_lazy) { return false; }
+
+#endif /* CONFIG_ABIS */
+#endif /* _ASM_X86_ABIS_H */

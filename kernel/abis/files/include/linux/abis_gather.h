@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * ABIS in a gather: PTEs that nobody holds do not ask for a flush. Included by
+ * asm-generic/tlb.h, whose struct mmu_gather this is about.
+ */
+#ifndef _LINUX_ABIS_GATHER_H
+#define _LINUX_ABIS_GATHER_H
+
+#include <linux/abis.h>
+
+#ifdef CONFIG_ABIS
+
+/* mm->context.abis.gathers: see mm/abis/gather.c. */
+#define ABIS_GATHERS_OPEN	((1ull << 24) - 1)	/* more than there can be tasks */
+#define ABIS_GATHERS_BEGUN	(1ull << 24)
+
+DECLARE_PER_CPU(struct abis_hold, abis_gather_hold);
+
+bool __tlb_abis_elide(struct mmu_gather *tlb, pte_t *ptep, pte_t pte,
+		      unsigned int nr, unsigned long address, enum abis_site site);
+void __tlb_abis_elided(struct mmu_gather *tlb);
+void __tlb_abis_flush_mmu_tlbonly(struct mmu_gather *tlb);
+void __tlb_abis_unproven(struct mmu_gather *tlb);
+void __tlb_abis_drop_unproven(struct mmu_gather *tlb);
+void __tlb_abis_unlock(struct mmu_gather *tlb);
+bool __tlb_abis_nested(struct mmu_gather *tlb);
+
+/* A gather is initialised ... */
+static __always_inline void tlb_abis_init(struct mmu_gather *tlb)
+{
+	tlb->abis_proven = 0;
+	tlb->abis_unproven = 0;
+	tlb->abis_unproven_to_end = 0;
+	tlb->abis_interrupts = 0;
+}
+
+/* ... begins, counted in mm->tlb_flush_pending already ... */
+static __always_inline void tlb_abis_begin(struct mmu_gather *tlb)
+{
+	if (!abis_eliding() || tlb->fullmm)
+		return;
+	tlb->abis_proven = 1;
+	/* After mm->tlb_flush_pending: atomic, as all changes of both. */
+	atomic64_add(ABIS_GATHERS_BEGUN + 1, &tlb->mm->context.abis.gathers);
+}
+
+/* ... and ends, flushed, and counted there still. */
+static __always_inline void tlb_abis_end(struct mmu_gather *tlb)
+{
+	if (!static_branch_unlikely(&abis_used_key))
+		return;
+	if (tlb->abis_unproven)
+		__tlb_abis_drop_unproven(tlb);
+	if (tlb->abis_proven)
+		atomic64_dec(&tlb->mm->context.abis.gathers);
+}
+
+/*
+ * A PTE that the gather is to flush was cleared; its lock has been held since.
+ * Without the key there is no accountable gather, whatever the bit says.
+ */
+static __always_inline void tlb_abis_unproven(struct mmu_gather *tlb)
+{
+	if (static_branch_unlikely(&abis_used_key) && tlb->abis_proven)
+		__tlb_abis_unproven(tlb);
+}
+
+/*
+ * The gather comes to entries of another size, which others look at without the
+ * lock: before they are cleared, and until it ends.
+ */
+static __always_inline void tlb_abis_page_size(struct mmu_gather *tlb,
+					       unsigned int page_size)
+{
+	if (page_size == PAGE_SIZE)
+		return;
+	tlb_abis_unproven(tlb);
+	tlb->abis_unproven_to_end = 1;
+}
+
+/* There are other gathers: must this one flush what they have cleared? */
+static __always_inline bool tlb_abis_nested(struct mmu_gather *tlb)
+{
+	return !abis_eliding() || __tlb_abis_nested(tlb);
+}
+
+/* By far the most frequent answer; the debug kernel looks at those, too. */
+static __always_inline bool tlb_abis_is_accessed(struct mmu_gather *tlb, pte_t pte,
+						 unsigned int nr, enum abis_site site)
+{
+	if (IS_ENABLED(CONFIG_ABIS_DEBUG) || unlikely(!(pte_flags(pte) & _PAGE_ACCESSED)))
+		return false;
+	if (likely(!tlb->fullmm)) {
+		tlb->abis_asked = 1;
+		if (site == ABIS_PROTECT)
+			tlb->abis_protects = 1;
+		this_cpu_add(abis_accessed[site], nr);
+	}
+	return true;
+}
+
+/*
+ * Need the @nr PTEs from @ptep on be flushed? @pte is what an atomic exchange
+ * returned for the first of them, with the accessed bits of all or'd in; for
+ * what must hold see abis_elide_request(). If nobody holds them they leave no
+ * mark in the flags that ask for a flush; what remains is that the gather is
+ * not empty. A macro, since an inline function makes gcc 12 spill registers in
+ * mprotect's loop.
+ */
+#define tlb_abis_elide(tlb, ptep, pte, nr, address, site)	\
+	(abis_eliding() && __tlb_abis_elide(tlb, ptep, pte, nr, address, site))
+
+/* The same with its most frequent answer inline, where that is no dearer. */
+#define tlb_abis_elide_inline(tlb, ptep, pte, nr, address, site)	\
+	(abis_eliding() && !tlb_abis_is_accessed(tlb, pte, nr, site) &&	\
+	 __tlb_abis_elide(tlb, ptep, pte, nr, address, site))
+
+/*
+ * The page-table lock is about to be released under which tlb_abis_elide() was
+ * called: flush what single CPUs hold. Whatever was switched off meanwhile.
+ */
+static __always_inline void tlb_abis_unlock(struct mmu_gather *tlb)
+{
+	if (static_branch_unlikely(&abis_used_key) && raw_cpu_read(abis_gather_hold.pages))
+		__tlb_abis_unlock(tlb);
+}
+
+/* Nothing in the gather asks for a flush. */
+static __always_inline void tlb_abis_elided(struct mmu_gather *tlb)
+{
+	if (abis_eliding())
+		__tlb_abis_elided(tlb);
+}
+
+/* Something does. Return: it is done, with all that belongs to it. */
+static __always_inline bool tlb_abis_flush(struct mmu_gather *tlb)
+{
+	if (!static_branch_unlikely(&abis_used_key))
+		return false;
+	__tlb_abis_flush_mmu_tlbonly(tlb);
+	return true;
+}
+
+#else /* !CONFIG_ABIS */
+
+static inline bool tlb_abis_elide(struct mmu_gather *tlb, pte_t *ptep, pte_t pte,
+				  unsigned int nr, unsigned long address,
+				  enum abis_site site)
+{
+	return false;
+}
+
+#define tlb_abis_elide_inline	tlb_abis_elide
+
+static inline void tlb_abis_unlock(struct mmu_gather *tlb) { }
+static inline void tlb_abis_elided(struct mmu_gather *tlb) { }
+static inline bool tlb_abis_flush(struct mmu_gather *tlb) { return false; }
+static inline void tlb_abis_init(struct mmu_gather *tlb) { }
+static inline void tlb_abis_begin(struct mmu_gather *tlb) { }
+static inline void tlb_abis_end(struct mmu_gather *tlb) { }
+static inline void tlb_abis_unproven(struct mmu_gather *tlb) { }
+static inline void tlb_abis_page_size(struct mmu_gather *tlb, unsigned int page_size) { }
+static inline bool tlb_abis_nested(struct mmu_gather *tlb) { return true; }
+
+#endif /* CONFIG_ABIS */
+#endif /* _LINUX_ABIS_GATHER_H */

@@ -1,0 +1,491 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The software PTEs of Linux' page tables, the rounds of its address spaces, and
+ * the question that the hooks ask before they flush. What is decided, the engine
+ * decides (engine/abis/engine.c); what holds the pieces together is in the comments.
+ *
+ * Every function here that takes a ptep is called with its PTE lock held.
+ */
+
+#define pr_fmt(fmt) "abis: " fmt
+
+#include <linux/mm.h>
+#include <linux/mmu_notifier.h>
+#include <linux/sched/coredump.h>
+#include <linux/sched/mm.h>
+#include <linux/slab.h>
+
+#include <asm/tlbflush.h>
+
+#include "abis.h"
+
+#define CREATE_TRACE_POINTS
+#include <trace/events/abis.h>
+
+DEFINE_STATIC_KEY_FALSE(abis_tracking_key);
+EXPORT_SYMBOL_GPL(abis_tracking_key);
+DEFINE_STATIC_KEY_FALSE(abis_eliding_key);
+DEFINE_STATIC_KEY_FALSE(abis_inserting_key);
+EXPORT_SYMBOL_GPL(abis_inserting_key);
+
+/* Raised whenever tracking begins: what was stamped before is void. */
+unsigned long abis_epoch;
+u32 abis_round_every = 8;
+atomic_long_t abis_tables;
+
+static struct kmem_cache *table_cache __ro_after_init;
+
+/*
+ * The SPTEs of every page table that is new, and never written to. Nothing was
+ * ever filled from a slot of such a page table: it is linked after this, nobody
+ * can walk it before, and all of its slots are none. What CPUs hold for its
+ * addresses was filled from other tables, and whoever took those out answers for
+ * that: their pages are freed only after a flush of everyone, paging-structure
+ * caches included, and until then nobody is let to map anything there.
+ *
+ * From then on the promise is kept as any other: a slot whose accessed bit is set
+ * promises nothing, and whoever clears that bit stamps. There must be a table to
+ * stamp into, so the first stamp makes a copy, or, without memory for it, ends
+ * the promise for the whole page table.
+ */
+static const spte_t fresh_table[PTRS_PER_PTE] __aligned(8) = {
+	[0 ... PTRS_PER_PTE - 1] = SPTE_UNCACHED,
+};
+
+static bool is_fresh(const struct ptdesc *ptdesc)
+{
+	return ptdesc->pt_spte == fresh_table;
+}
+
+static struct ptdesc *ptdesc_of(pte_t *ptep)
+{
+	return virt_to_ptdesc(ptep);
+}
+
+/* Was any SPTE of this page table ever written? */
+bool abis_table_is_own(pte_t *ptep)
+{
+	const struct ptdesc *ptdesc = ptdesc_of(ptep);
+
+	return ptdesc->pt_spte && !is_fresh(ptdesc);
+}
+
+static unsigned int slot_of(pte_t *ptep)
+{
+	return offset_in_page(ptep) / sizeof(*ptep);
+}
+
+static u64 version_of(struct mm_struct *mm)
+{
+	return atomic64_read(&mm->context.abis.version);
+}
+
+/* Debug kernel: a private SPTE that outlives its accessed bit. */
+static bool keeps_private(spte_t spte)
+{
+	return abis_mutant(ABIS_MUTANT_PRIVATE_SURVIVES) && spte >> 8 &&
+	       spte != SPTE_UNCACHED;
+}
+
+/*
+ * The version to stamp with, read after the atomic operation that cleared the
+ * bit, and in this order: a round that ends in between is counted in the version.
+ */
+u64 abis_version_to_stamp(struct mm_struct *mm)
+{
+	bool in_flight = atomic_read_acquire(&mm->context.abis.in_flight);
+
+	if (abis_mutant(ABIS_MUTANT_IN_FLIGHT_IGNORED))
+		in_flight = false;
+	return abis_stamp_version(version_of(mm), in_flight);
+}
+
+static bool table_is_valid(const struct ptdesc *ptdesc)
+{
+	if (!ptdesc->pt_spte)
+		return false;
+	return ptdesc->pt_spte_epoch == READ_ONCE(abis_epoch) ||
+	       abis_mutant(ABIS_MUTANT_EPOCH_IGNORED);
+}
+
+/* The SPTE of a slot; SPTE_NEVER without a table. */
+spte_t abis_spte_read(pte_t *ptep)
+{
+	const struct ptdesc *ptdesc = ptdesc_of(ptep);
+
+	return table_is_valid(ptdesc) ? ptdesc->pt_spte[slot_of(ptep)] : SPTE_NEVER;
+}
+
+/*
+ * The SPTE of a slot to write to. NULL if there is no memory for a table, which
+ * is no error: a slot without an SPTE is one that was never stamped. Reclaim's
+ * reserves are not for us.
+ */
+spte_t *abis_spte_write(pte_t *ptep)
+{
+	struct ptdesc *ptdesc = ptdesc_of(ptep);
+
+	if (!ptdesc->pt_spte || is_fresh(ptdesc)) {
+		spte_t *table = kmem_cache_zalloc(table_cache, GFP_NOWAIT |
+						  __GFP_NOMEMALLOC | __GFP_NOWARN);
+
+		if (!table) {
+			this_cpu_inc(abis_stat.spte_failed);
+			ptdesc->pt_spte = NULL;
+			return NULL;
+		}
+		if (table_is_valid(ptdesc))
+			memcpy(table, fresh_table, sizeof(fresh_table));
+		ptdesc->pt_spte = table;
+		ptdesc->pt_spte_epoch = READ_ONCE(abis_epoch);
+		atomic_long_inc(&abis_tables);
+	} else if (!table_is_valid(ptdesc)) {
+		memset(ptdesc->pt_spte, 0, PTRS_PER_PTE * sizeof(spte_t));
+		ptdesc->pt_spte_epoch = READ_ONCE(abis_epoch);
+	}
+	return ptdesc->pt_spte + slot_of(ptep);
+}
+
+/* Of an epoch that ends before the page table is linked: then it is void. */
+void __abis_table_fresh(struct ptdesc *ptdesc)
+{
+	/*
+	 * Where nothing is inserted the promise would only have to be ended. For
+	 * fork's child its parent's account decides.
+	 */
+	if (abis_inserting() && current->mm && !abis_pays(current->mm))
+		return;
+	ptdesc->pt_spte = (spte_t *)fresh_table;
+	ptdesc->pt_spte_epoch = READ_ONCE(abis_epoch);
+}
+EXPORT_SYMBOL_GPL(__abis_table_fresh);
+
+void __abis_table_free(struct ptdesc *ptdesc)
+{
+	bool fresh = is_fresh(ptdesc);
+
+	if (!fresh)
+		kmem_cache_free(table_cache, ptdesc->pt_spte);
+	ptdesc->pt_spte = NULL;
+	if (fresh)
+		return;
+	atomic_long_dec(&abis_tables);
+}
+EXPORT_SYMBOL_GPL(__abis_table_free);
+
+/* Did hardware say so? */
+static bool was_accessed(pte_t pte)
+{
+	if (abis_mutant(ABIS_MUTANT_ACCESSED_IGNORED) ||
+	    (abis_mutant(ABIS_MUTANT_SOFTWARE_BIT) && (pte_flags(pte) & _PAGE_SWA)))
+		return false;
+	return pte_flags(pte) & _PAGE_ACCESSED;
+}
+
+/* Out of line, so that most callers of the function below save no registers. */
+static noinline void stamp_taken(struct mm_struct *mm, pte_t *ptep, pte_t pte)
+{
+	spte_t *spte = ptdesc_of(ptep)->pt_spte + slot_of(ptep);
+	/* Less is promised, which is always right, and not asked again. */
+	bool is_unpaid = abis_inserting() && !abis_pays(mm);
+
+	if (!was_accessed(pte))
+		return;
+	/* In a table of an earlier epoch nothing counts, so a stamp does no harm. */
+	if (is_fresh(ptdesc_of(ptep))) {
+		if (is_unpaid) {
+			ptdesc_of(ptep)->pt_spte = NULL;
+			return;
+		}
+		spte = abis_spte_write(ptep);
+	}
+	if (is_unpaid)
+		*spte = SPTE_NEVER;
+	else if (spte && !keeps_private(*spte))
+		*spte = spte_shared(abis_version_to_stamp(mm));
+}
+
+/*
+ * A PTE with a set accessed bit was taken away. Whoever holds it filled it
+ * before now: that is what the stamp says. Where nothing is promised, without a
+ * table or of SPTE_NEVER, there is nothing to take back. Kernel page tables never
+ * have a table.
+ */
+void __abis_pte_taken(struct mm_struct *mm, pte_t *ptep, pte_t pte)
+{
+	const struct ptdesc *ptdesc;
+
+	if (mm == &init_mm)
+		return;
+	/* virt_to_ptdesc(), but for the page tables in the kernel's image: init_mm's. */
+	ptdesc = page_ptdesc(pfn_to_page(((unsigned long)ptep - PAGE_OFFSET) >> PAGE_SHIFT));
+	if (ptdesc->pt_spte && ptdesc->pt_spte[slot_of(ptep)] != SPTE_NEVER)
+		stamp_taken(mm, ptep, pte);
+}
+EXPORT_SYMBOL_GPL(__abis_pte_taken);
+
+/*
+ * ptep_test_and_clear_young() with tracking. The version is read after the
+ * atomic operation, so that a CPU which filled its TLB before the bit was
+ * cleared did so before the round began that proves the slot free.
+ *
+ * Return: whether the accessed bit or the software accessed bit was set.
+ */
+int __abis_test_and_clear_young(struct mm_struct *mm, pte_t *ptep)
+{
+	pte_t pte = ptep_get(ptep);
+	bool accessed = false;
+	spte_t *spte;
+
+	if (!pte_present(pte))
+		return 0;
+	if (pte_flags(pte) & _PAGE_ACCESSED)
+		accessed = test_and_clear_bit(_PAGE_BIT_ACCESSED,
+					      (unsigned long *)&ptep->pte);
+	/* Hardware may set A and D beside it at any time. */
+	if (pte_flags(pte) & _PAGE_SWA)
+		clear_bit(_PAGE_BIT_SWA, (unsigned long *)&ptep->pte);
+	/* Orders a bit found clear before the version, as the atomic ones do. */
+	smp_rmb();
+
+	spte = abis_spte_write(ptep);
+	if (spte && abis_mutant(ABIS_MUTANT_UNCACHED_UNFLUSHED))
+		*spte = SPTE_UNCACHED;
+	else if (spte && !(abis_mutant(ABIS_MUTANT_CLEAR_UNSTAMPED) && *spte) &&
+		 !keeps_private(*spte))
+		*spte = spte_cleared(*spte, accessed, abis_version_to_stamp(mm));
+
+	return accessed || (pte_flags(pte) & _PAGE_SWA);
+}
+
+/*
+ * @pte was taken from @ptep and flushed everywhere under one hold of the lock;
+ * it is about to go back. Nobody holds it now: record that, and keep what Linux
+ * knows of its use in the software accessed bit.
+ *
+ * Where pages are inserted it is hidden, too: the next write finds it as it is now.
+ *
+ * Return: the PTE to store.
+ */
+pte_t __abis_mkuncached(struct vm_area_struct *vma, pte_t *ptep, pte_t pte)
+{
+	spte_t *spte;
+
+	/* PROT_NONE: ptep_clear_flush() left it to whoever made it so. */
+	if (!(pte_flags(pte) & _PAGE_PRESENT) && !pte_hidden(pte))
+		return pte;
+	/* The next use would set the accessed bit anew, which is not free. */
+	if (abis_inserting() && !abis_pays(vma->vm_mm))
+		return pte;
+	spte = abis_spte_write(ptep);
+	if (!spte)
+		return pte;
+	*spte = SPTE_UNCACHED;
+	if (pte_young(pte))
+		pte = pte_set_flags(pte_mkold(pte), _PAGE_SWA);
+	if (!pte_hidden(pte) && abis_inserting() && abis_may_hide(vma, pte)) {
+		this_cpu_inc(abis_stat.hidden);
+		pte = pte_hide(pte);
+	}
+	return pte;
+}
+
+/*
+ * May flushes of this address space be left out at all? A device that walks
+ * these page tables (SVA) registers a notifier before its first walk, and the
+ * PTE in question is gone already: it cannot be filled there any more.
+ */
+bool abis_mm_is_eligible(struct mm_struct *mm)
+{
+	if (mm_has_notifiers(mm) && !abis_mutant(ABIS_MUTANT_NOTIFIERS_IGNORED))
+		return false;
+	return !test_bit(MMF_ABIS_REFUSED, &mm->flags);
+}
+
+static struct abis_verdict decide(spte_t spte, bool accessed, u64 version)
+{
+	if (abis_mutant(ABIS_MUTANT_GAP_NONE))
+		version++;
+	if (abis_mutant(ABIS_MUTANT_NEVER_IS_ZERO) && spte == SPTE_NEVER)
+		spte = spte_shared(0);
+	return abis_decide(spte, accessed, version);
+}
+
+/*
+ * One CPU alone may hold the entry, and flushes it before the lock is released:
+ * nobody holds it then. A batch flushes later, so its slot keeps what it has.
+ */
+static void narrow(struct abis_hold *hold, unsigned int cpu, unsigned long addr,
+		   pte_t *ptep)
+{
+	abis_hold_add(hold, cpu, addr, ptep);
+	if (!hold->deferred || abis_mutant(ABIS_MUTANT_BATCH_UNCACHED))
+		ptdesc_of(ptep)->pt_spte[slot_of(ptep)] = SPTE_UNCACHED;
+}
+
+static bool may_narrow(struct mm_struct *mm, const struct abis_hold *hold, unsigned int cpu)
+{
+	return hold && (!hold->sparing || abis_spares_others(mm, cpu));
+}
+
+/* No CPU is flushed alone if @hold is NULL: a flush of everyone is as good to the caller. */
+bool __abis_elide(struct mm_struct *mm, unsigned long addr, pte_t *ptep,
+		  pte_t pte, unsigned int nr, enum abis_site site, bool *blocked,
+		  struct abis_hold *hold)
+{
+	bool accessed = was_accessed(pte), elided = true;
+	unsigned int i;
+	u64 version;
+
+	/* Special PTEs belong to drivers, which age them in their own ways. */
+	if (!pte_accessible(mm, pte) || !abis_mm_is_eligible(mm) ||
+	    (pte_special(pte) && !is_zero_pfn(pte_pfn(pte))))
+		return false;
+	version = version_of(mm);
+
+	for (i = 0; i < nr; i++) {
+		spte_t spte = abis_spte_read(ptep + i);
+		struct abis_verdict verdict = decide(spte, accessed, version);
+
+		if (abis_mutant(ABIS_MUTANT_HIDDEN_UNCACHED) && pte_hidden(pte))
+			verdict = decide(SPTE_UNCACHED, false, version);
+
+		if (verdict.reason == ABIS_RECENT)
+			*blocked = true;
+		/* Let off is only what is flushed on that CPU alone. */
+		if (verdict.targets == ABIS_CPU && !may_narrow(mm, hold, verdict.cpu)) {
+			verdict.targets = ABIS_ALL;
+			verdict.reason = ABIS_RECENT;
+		}
+		this_cpu_inc(abis_stat.pages[site][verdict.reason]);
+		trace_abis_decide(mm, addr + i * PAGE_SIZE, 1, site,
+				  verdict.targets, verdict.reason);
+		abis_debug_check(mm, addr + i * PAGE_SIZE, pte, spte, site, verdict);
+		abis_debug_class(mm, addr + i * PAGE_SIZE, ptep + i, site, verdict, nr);
+		if (IS_ENABLED(CONFIG_ABIS_DEBUG))
+			WARN_ONCE(accessed && pte_hidden(pte),
+				  "hidden, and marked: %#lx\n", pte_val(pte));
+		if (site == ABIS_CLEAR_FLUSH && verdict.targets != ABIS_ALL && pte_hidden(pte))
+			abis_hidden_written(mm);
+		if (site <= ABIS_MIGRATE && verdict.targets != ABIS_ALL && pte_hidden(pte))
+			abis_hidden_kept(mm);
+		if (verdict.targets == ABIS_CPU)
+			narrow(hold, verdict.cpu, addr + i * PAGE_SIZE, ptep + i);
+		else if (verdict.targets != ABIS_NONE)
+			elided = false;
+	}
+	return elided;
+}
+
+/* One page, @pages of it to be flushed on the one CPU that may hold them. */
+void abis_count_request_hold(enum abis_site site, bool elided, unsigned int pages)
+{
+	abis_count_request(site, !elided ? ABIS_ALL : pages ? ABIS_CPU : ABIS_NONE);
+}
+
+/* PTE lock held; the last @pages in @hold are of this request. */
+void abis_end_request(struct mm_struct *mm, enum abis_site site, bool elided,
+		      const struct abis_hold *hold, unsigned int pages)
+{
+	bool batched = site != ABIS_CLEAR_FLUSH;
+
+	abis_count_request_hold(site, elided, pages);
+	if (!elided)
+		abis_adapt_missed(mm, batched);
+	else
+		abis_adapt_saved(mm, pages && !test_bit(smp_processor_id(), hold->cpus), batched);
+}
+
+bool __abis_force_round(struct mm_struct *mm)
+{
+	if (!abis_round_force(&mm->context.abis.blocked, READ_ONCE(abis_round_every)))
+		return false;
+	this_cpu_inc(abis_stat.rounds_forced);
+	return true;
+}
+
+static void credit(struct mm_struct *mm, u64 begun)
+{
+	s64 version = version_of(mm), next;
+
+	do {
+		if (abis_mutant(ABIS_MUTANT_NAIVE_CREDIT))
+			begun = version;
+		next = abis_round_done(version, begun);
+		if (next == version)
+			return;
+	} while (!atomic64_try_cmpxchg(&mm->context.abis.version, &version, next));
+
+	this_cpu_inc(abis_stat.rounds);
+	trace_abis_round(mm, next);
+}
+
+/* A round for its own sake: as a flush of leaf entries, it does not wake lazy CPUs. */
+void abis_flush_round(struct mm_struct *mm)
+{
+	flush_tlb_mm_range(mm, 0, TLB_FLUSH_ALL, PAGE_SHIFT, false);
+}
+
+/*
+ * Both come before tlb_gen is raised (atomic operations, full barriers): a flush
+ * that ends with a higher version than it began with was begun after every stamp
+ * of that lower version, and no flush can be begun unseen by a stamp.
+ */
+u64 abis_round_begin(struct mm_struct *mm, bool is_full)
+{
+	if (!is_full && !abis_mutant(ABIS_MUTANT_PARTIAL_ROUND))
+		return ABIS_NO_ROUND;
+	atomic_inc(&mm->context.abis.in_flight);
+	/* Against abis_version_to_stamp(): what it does not see here begins after it. */
+	smp_mb__after_atomic();
+	if (abis_mutant(ABIS_MUTANT_EARLY_CREDIT))
+		credit(mm, version_of(mm));
+	return version_of(mm);
+}
+
+/* The version first: a stamp that sees nothing in flight must see the credit. */
+void abis_round_end(struct mm_struct *mm, u64 begun)
+{
+	if (begun == ABIS_NO_ROUND)
+		return;
+	credit(mm, begun);
+	/* Pairs with the acquire in abis_version_to_stamp(). */
+	smp_mb__before_atomic();
+	atomic_dec(&mm->context.abis.in_flight);
+}
+
+/*
+ * A batch raises tlb_gen once for each page and flushes everything in the end,
+ * after the last of them: it is a round that began before that last one. The
+ * first address space of a batch is credited, the others only flushed.
+ */
+void __abis_batch_add(struct arch_tlbflush_unmap_batch *batch, struct mm_struct *mm)
+{
+	if (!batch->round_mm) {
+		mmgrab(mm);
+		batch->round_mm = mm;
+		batch->round = abis_round_begin(mm, true);
+	} else if (batch->round_mm == mm) {
+		batch->round = version_of(mm);
+	}
+}
+
+void __abis_batch_done(struct arch_tlbflush_unmap_batch *batch)
+{
+	if (batch->is_owed)
+		abis_batch_pay(batch);
+	if (!batch->round_mm)
+		return;
+	abis_round_end(batch->round_mm, batch->round);
+	mmdrop(batch->round_mm);
+	batch->round_mm = NULL;
+}
+
+int __init abis_cache_init(void)
+{
+	BUILD_BUG_ON(PTRS_PER_PTE * sizeof(spte_t) * 4 != PAGE_SIZE);
+	BUILD_BUG_ON(SPTE_CPUS > 4 * BITS_PER_LONG);
+	table_cache = kmem_cache_create("abis_table", PTRS_PER_PTE * sizeof(spte_t) +
+					ABIS_RECORDS_SIZE, 0, 0, NULL);
+	return table_cache ? 0 : -ENOMEM;
+}

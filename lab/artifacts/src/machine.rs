@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The emulated computer: QEMU from Debian's source with machine/'s changes, or the machine's own QEMU.
+
+use crate::cache::{Entry, Facts, Key};
+use crate::debian::apt::PackageKind;
+use crate::recipe::{self, step_options, Base, Changes, Layer, Source};
+use crate::{hash, Context};
+use ceasefire_base::exec::{self, Command, Options};
+use ceasefire_base::{disk, Error, Result};
+use serde::Deserialize;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Below the checkout.
+const DIR: &str = "machine/x86_64";
+const PACKAGES: [&str; 6] = ["gcc", "binutils", "make", "patch", "xz-utils", "dpkg-dev"];
+/// Source and objects of one target.
+const BUILD_MIB: u64 = 1500;
+const STOCK: &str = "qemu-system-x86_64";
+const BINARY: &str = "qemu-system-x86_64";
+const FIRMWARE: &str = "firmware";
+/// What a PC needs first of all.
+const BIOS: &str = "bios-256k.bin";
+/// QEMU answers a question about itself at once.
+const ANSWER_LIMIT: Duration = Duration::from_secs(20);
+/// Variables of the caller that would build another QEMU than the cache's key says.
+const ENV_DROPPED: [&str; 8] = ["CC", "CXX", "OBJCC", "AR", "LD", "CFLAGS", "CXXFLAGS", "LDFLAGS"];
+
+/// machine/machine.toml
+#[derive(Debug, Clone, Deserialize)]
+struct MachineSpec {
+    configure: Vec<String>,
+    targets: Vec<String>,
+    /// The result, below the source.
+    binary: String,
+    /// Files copied beside the binary.
+    #[serde(default)]
+    firmware: Vec<PathBuf>,
+    #[serde(default)]
+    packages_build: Vec<String>,
+    #[serde(default)]
+    packages_firmware: Vec<String>,
+    #[serde(default)]
+    series: Vec<String>,
+    /// Round-robin slice our patch lets the command line choose; None without the patch.
+    #[serde(default)]
+    slice_us: Option<u32>,
+    /// Our patches give its CPUs a TLB model.
+    #[serde(default)]
+    tlb_model: bool,
+}
+
+/// Where the emulator comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    Built,
+    Installed,
+    Given,
+}
+
+impl Origin {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Origin::Built => "built",
+            Origin::Installed => "installed",
+            Origin::Given => "given",
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub struct Machine {
+    pub origin: Origin,
+    pub qemu: PathBuf,
+    /// Of the executable; None in a dry run that has none.
+    pub sha256: Option<String>,
+    /// "7.2.18"
+    pub version: String,
+    /// Debian's version of the source; None for the stock QEMU, like the next two.
+    pub source_version: Option<String>,
+    /// The patches were tried with exactly this source before.
+    pub source_checked: Option<bool>,
+    pub series_hash: Option<String>,
+    /// Directories for -L; empty: QEMU knows its own.
+    pub firmware: Vec<PathBuf>,
+    /// Set: this QEMU has the lab's option for the round-robin slice.
+    pub slice_us_default: Option<u32>,
+    /// It models TLBs and can be asked what they hold.
+    pub has_tlb_model: bool,
+}
+
+/// The Debian packages that building it needs.
+pub fn packages(context: &Context) -> Result<Vec<String>> {
+    Ok(packages_of(&recipe::read_toml(&context.root.join(DIR).join("machine.toml"))?))
+}
+
+fn packages_of(spec: &MachineSpec) -> Vec<String> {
+    let ours = PACKAGES.iter().map(|package| package.to_string());
+    ours.chain(spec.packages_build.iter().chain(&spec.packages_firmware).cloned()).collect()
+}
+
+/// Our QEMU, out of the cache if it is there.
+pub fn build(context: &Context) -> Result<Machine> {
+    let dir = context.root.join(DIR);
+    let spec: MachineSpec = recipe::read_toml(&dir.join("machine.toml"))?;
+    let base: Base = recipe::read_toml(&dir.join("base.toml"))?;
+    let changes = Changes::of_groups(&dir, &spec.series, vec![Layer::all(dir.join("overlay"))?])?;
+    let source = recipe::source(context, &base, PackageKind::Source)?;
+    let packages = packages_of(&spec);
+    context.ensure(&packages.iter().map(String::as_str).collect::<Vec<_>>())?;
+    let series_hash = changes.hash()?;
+    let compiler = match recipe::compiler() {
+        Err(_) if context.dry_run => String::new(),
+        other => other?,
+    };
+    let key = Key::new("machine")
+        .text("builder", recipe::BUILDER)
+        .text("compiler", compiler)
+        .text("source", format!("{} {} {}", base.package, source.version, source.sha256))
+        .text("series", &series_hash)
+        .text("configure", format!("{:?} {:?} {:?}", spec.configure, spec.targets, spec.firmware));
+    let plan = Plan {
+        context,
+        spec: &spec,
+        source: &source,
+        changes: &changes,
+        log: context.cache.log_path("machine", "qemu", &key),
+    };
+    let entry = plan.obtain(&key)?;
+    Ok(Machine {
+        origin: Origin::Built,
+        qemu: entry.dir.join(BINARY),
+        sha256: Some(entry.fact("binary_sha256")).filter(|hash| !hash.is_empty()),
+        version: entry.fact("version"),
+        source_version: Some(source.version.clone()),
+        source_checked: Some(source.is_checked),
+        series_hash: Some(series_hash),
+        firmware: vec![entry.dir.join(FIRMWARE)],
+        slice_us_default: spec.slice_us,
+        has_tlb_model: spec.tlb_model,
+    })
+}
+
+/// The QEMU that the machine has on its PATH.
+pub fn stock(context: &Context) -> Result<Machine> {
+    let found = exec::find_program(STOCK);
+    let Some(qemu) = found else { return Err(exec::missing_program(STOCK)) };
+    let (version, sha256) = match context.dry_run {
+        true => (String::new(), None),
+        false => (version_of(&qemu)?, Some(hash::file(&qemu)?)),
+    };
+    Ok(Machine {
+        origin: Origin::Installed,
+        qemu,
+        sha256,
+        version,
+        source_version: None,
+        source_checked: None,
+        series_hash: None,
+        firmware: Vec::new(),
+        slice_us_default: None,
+        has_tlb_model: false,
+    })
+}
+
+/// A QEMU of the user's own. It is asked what it can do, in a dry run, too: the command line depends on it.
+pub fn given(context: &Context, path: &Path) -> Result<Machine> {
+    let unusable = |why: &str| {
+        Error::usage(format!("{} cannot be used as the emulator: {why}", path.display()))
+            .remedy("give the path of a qemu-system-x86_64")
+    };
+    let qemu = fs::canonicalize(path).map_err(|error| unusable(&disk::reason(&error)))?;
+    let is_program =
+        fs::metadata(&qemu).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0);
+    if !is_program {
+        return Err(unusable("it is no program"));
+    }
+    let ask = |words: &[&str]| exec::capture(&Command::new(&qemu).args(words), Some(ANSWER_LIMIT));
+    let version = ask(&["--version"]).ok().and_then(|said| parse_version(&said.stdout));
+    let Some(version) = version else { return Err(unusable("it does not tell a QEMU's version")) };
+    let cpu = ask(&["-device", "max-x86_64-cpu,help"]).map_err(|error| unusable(&error.message))?;
+    if !cpu.status.success() {
+        return Err(unusable("it has no x86-64 CPU named max"));
+    }
+    let spec: MachineSpec = recipe::read_toml(&context.root.join(DIR).join("machine.toml"))?;
+    let has_tlb_model = cpu.stdout.lines().any(|line| line.trim_start().starts_with("tlb-model="));
+    // Where it looks by itself, a directory a line; one that was not installed looks in vain.
+    let own = ask(&["-L", "help"]).map(|said| said.stdout).unwrap_or_default();
+    let has_firmware = own.lines().any(|dir| Path::new(dir.trim()).join(BIOS).is_file());
+    Ok(Machine {
+        origin: Origin::Given,
+        sha256: Some(hash::file(&qemu)?),
+        qemu,
+        version,
+        source_version: None,
+        source_checked: None,
+        series_hash: None,
+        firmware: if has_firmware { Vec::new() } else { firmware_directories(&spec) },
+        // The patch of the slice comes first in our series.
+        slice_us_default: spec.slice_us.filter(|_| has_tlb_model),
+        has_tlb_model,
+    })
+}
+
+/// Debian's directories of the files that ours is given.
+fn firmware_directories(spec: &MachineSpec) -> Vec<PathBuf> {
+    let mut directories: Vec<PathBuf> = Vec::new();
+    for directory in spec.firmware.iter().filter_map(|file| file.parent()) {
+        if !directories.iter().any(|known| known == directory) {
+            directories.push(directory.to_path_buf());
+        }
+    }
+    directories
+}
+
+fn version_of(qemu: &Path) -> Result<String> {
+    let text = exec::read(&Command::new(qemu).arg("--version"))?;
+    parse_version(&text).ok_or_else(|| {
+        Error::failed(format!("{} does not tell its version", qemu.display())).remedy("is it QEMU?")
+    })
+}
+
+/// "QEMU emulator version 7.2.18 (Debian …)"
+fn parse_version(text: &str) -> Option<String> {
+    let rest = text.lines().next()?.strip_prefix("QEMU emulator version ")?;
+    rest.split_whitespace().next().map(str::to_string)
+}
+
+/// "[123/1456] Compiling C object …"
+fn parse_ninja(line: &str) -> Option<(u64, u64)> {
+    let (done, total) = line.strip_prefix('[')?.split_once(']')?.0.split_once('/')?;
+    Some((done.parse().ok()?, total.parse().ok()?))
+}
+
+struct Plan<'a> {
+    context: &'a Context,
+    spec: &'a MachineSpec,
+    source: &'a Source,
+    changes: &'a Changes,
+    log: PathBuf,
+}
+
+impl Plan<'_> {
+    fn obtain(&self, key: &Key) -> Result<Entry> {
+        let cache = &self.context.cache;
+        if self.context.dry_run {
+            if let Some(entry) = cache.find("machine", "qemu", key) {
+                self.context.dry_comment(&format!("machine: cached in {}", entry.dir.display()));
+                return Ok(entry);
+            }
+            let dir = self.context.dry_dir("machine");
+            self.run(&Command::new("rm").arg("-rf").arg(&dir))?;
+            let facts = self.make(&dir)?;
+            return Ok(Entry { dir, facts, built: false });
+        }
+        cache.obtain(&self.context.progress, "machine", "qemu", key, |dir| {
+            disk::require(dir, BUILD_MIB)?;
+            let _ = fs::remove_file(&self.log);
+            self.make(dir)
+        })
+    }
+
+    fn make(&self, dir: &Path) -> Result<Facts> {
+        let tree = dir.join("tree");
+        let firmware = dir.join(FIRMWARE);
+        self.run(&Command::new("mkdir").arg("-p").arg(&firmware))?;
+        // The signature of the source was checked by apt through the package lists.
+        let unpack = Command::new("dpkg-source")
+            .args(["-x", "--no-check", "--no-copy"])
+            .arg(&self.source.file)
+            .arg(&tree);
+        self.stage("unpack", &unpack)?;
+        self.changes.apply(self.context, &tree, &self.log)?;
+        let mut configure = Command::new("./configure").args(&self.spec.configure).cwd(&tree);
+        for name in ENV_DROPPED {
+            configure = configure.env_remove(name);
+        }
+        self.stage("configure", &configure)?;
+        self.compile(&tree)?;
+        let binary = dir.join(BINARY);
+        self.run(&Command::new("strip").arg("-o").arg(&binary).arg(tree.join(&self.spec.binary)))?;
+        for file in &self.spec.firmware {
+            self.run(&Command::new("cp").arg("-L").arg(file).arg(&firmware))?;
+        }
+        self.run(&Command::new("rm").arg("-rf").arg(&tree))?;
+        if self.context.dry_run {
+            return Ok(Facts::new());
+        }
+        // The log is a help, not a result.
+        let _ = fs::copy(&self.log, dir.join("build.log"));
+        Ok(Facts::from([
+            ("version".into(), version_of(&binary)?),
+            ("binary_sha256".into(), hash::file(&binary)?),
+        ]))
+    }
+
+    fn compile(&self, tree: &Path) -> Result<()> {
+        let step = self.step("compile");
+        let on_line = |line: &str| {
+            if let Some((done, total)) = parse_ninja(line) {
+                step.waiting(format!("{done}/{total} objects"));
+            }
+        };
+        let command = Command::new("ninja")
+            .arg("-C")
+            .arg(tree.join("build"))
+            .arg(format!("-j{}", self.context.jobs + 1))
+            .args(&self.spec.targets);
+        let options = Options {
+            on_line: Some(Box::new(on_line)),
+            ..step_options(self.context, &self.log, tree, BUILD_MIB)
+        };
+        exec::run(&command, options)?;
+        step.done("");
+        Ok(())
+    }
+
+    fn stage(&self, what: &str, command: &Command) -> Result<()> {
+        let step = self.step(what);
+        self.run(command)?;
+        step.done("");
+        Ok(())
+    }
+
+    fn run(&self, command: &Command) -> Result<()> {
+        exec::run(command, step_options(self.context, &self.log, self.context.cache.dir(), BUILD_MIB))
+            .map(drop)
+    }
+
+    fn step(&self, what: &str) -> ceasefire_base::Step {
+        self.context.step(format!("machine: {what}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_qemu_and_ninja_say_is_read() {
+        let said = "QEMU emulator version 7.2.18 (Debian 1:7.2+dfsg-7+deb12u18)\nCopyright";
+        assert_eq!(parse_version(said).as_deref(), Some("7.2.18"));
+        assert_eq!(parse_version("qemu-img version 7.2"), None);
+        assert_eq!(parse_version(""), None);
+        assert_eq!(parse_ninja("[12/1456] Compiling C object x.c.o"), Some((12, 1456)));
+        for line in ["", "[", "[1]", "[a/b] x", "ninja: Entering directory"] {
+            assert_eq!(parse_ninja(line), None, "{line}");
+        }
+    }
+}
