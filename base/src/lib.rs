@@ -6,6 +6,7 @@ pub mod error;
 pub mod exec;
 mod guardian;
 pub mod progress;
+pub mod text;
 
 pub use error::{Error, Kind, Result};
 pub use progress::{Progress, Step, Verbosity};

@@ -154,7 +154,7 @@ fn files_that_are_not_what_they_should_be() {
 #[test]
 fn the_papers_page_is_written_again_from_its_rows() {
     let scratch = Scratch::new("paper");
-    let stored = common::root().join("lab/results/tests/golden/paper.json");
+    let stored = common::root().join("lab/report/tests/golden/paper.json");
     let text = fs::read_to_string(&stored).expect("the stored rows");
     let page = scratch.0.join("paper.html");
     let output = page.to_string_lossy().into_owned();

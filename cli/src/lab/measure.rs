@@ -3,13 +3,13 @@
 
 use super::read::table_options;
 use crate::args::{AccelName, MachineArgs, MachineName, Output, Run, Switch, ThreadModeName, Where};
-use ceasefire_base::{disk, exec, Error, Result};
 use ceasefire_artifacts::kernel::{self, KernelImage, KernelSpec};
 use ceasefire_artifacts::lock::Lock;
 use ceasefire_artifacts::machine::{self, Machine};
 use ceasefire_artifacts::{debian, guest, Context};
-use ceasefire_results::schema::Results;
-use ceasefire_results::{report, table};
+use ceasefire_base::{disk, exec, Error, Result};
+use ceasefire_report::{page, table};
+use ceasefire_results::Results;
 use ceasefire_run::catalog::{edit_distance, Catalog};
 use ceasefire_run::execute::{self, Options, Variant};
 use ceasefire_run::image::Images;
@@ -198,7 +198,7 @@ fn finish(results: Results, output: &Output) -> Result<()> {
     }
     let (data, page) = (output.out.join("results.json"), output.out.join("report.html"));
     files::write_whole(&data, json.as_bytes())?;
-    files::write_whole(&page, report::html(&results)?.as_bytes())?;
+    files::write_whole(&page, page::html(&results)?.as_bytes())?;
     if !output.json {
         exec::print_line(&format!("\n{}\n{}", page.display(), data.display()));
     }

@@ -3,10 +3,11 @@
 
 use super::{measure, read};
 use crate::args::{MachineArgs, Output, Paper as Args};
+use ceasefire_artifacts::{guest, Context};
 use ceasefire_base::progress::clock;
 use ceasefire_base::{exec::print_line, Error, Kind, Result};
-use ceasefire_artifacts::{guest, Context};
-use ceasefire_results::paper::{self as evaluation, Paper};
+use ceasefire_report::paper as evaluation;
+use ceasefire_results::paper::{figures, Paper};
 use ceasefire_run::execute::Options;
 use ceasefire_run::image::Images;
 use ceasefire_run::paper::{self as plan, Run, Step};
@@ -43,7 +44,7 @@ pub fn run(ctx: &Context, args: &Args) -> Result<()> {
     measure::ensure_packages(ctx, &machine_args)?;
     let (mut packages, mut programs) = (BTreeSet::new(), BTreeSet::new());
     // Of all figures, so that what is chosen changes no boot's file system, and so no boot.
-    for step in evaluation::figures::FIGURES.iter().flat_map(|figure| plan::steps(figure.works, repeats)) {
+    for step in figures::FIGURES.iter().flat_map(|figure| plan::steps(figure.works, repeats)) {
         for boot in step.request.plan(&catalog)?.boots {
             packages.extend(boot.packages);
             programs.extend(boot.programs);
@@ -77,12 +78,7 @@ pub fn run(ctx: &Context, args: &Args) -> Result<()> {
     })
 }
 
-fn measured(
-    run: &Run,
-    figures: &[&'static evaluation::figures::Figure],
-    args: &Args,
-    workloads: String,
-) -> Result<()> {
+fn measured(run: &Run, figures: &[&'static figures::Figure], args: &Args, workloads: String) -> Result<()> {
     let (data, page) = (args.out.join(DATA), args.out.join(PAGE));
     run.ctx
         .progress

@@ -4,8 +4,9 @@
 use super::terminal_width;
 use crate::args;
 use ceasefire_base::{cancel, disk, exec::print_line, Error, Result};
-use ceasefire_results::paper::{self, Paper};
-use ceasefire_results::{compare as comparison, protocol, report as page, schema::Results, table};
+use ceasefire_report::{page, paper, regression, table};
+use ceasefire_results::paper::Paper;
+use ceasefire_results::{compare as comparison, protocol, Results};
 use ceasefire_run::files;
 use std::fs::File;
 use std::io::{IsTerminal, Read};
@@ -53,7 +54,7 @@ pub fn compare(args: &args::Compare) -> Result<()> {
     if args.json {
         print_line(&comparison.to_json()?);
     } else {
-        print_line(comparison.table(&table_options()).trim_end());
+        print_line(ceasefire_report::comparison(&comparison, &table_options()).trim_end());
     }
     let Some(percent) = args.fail_over else { return Ok(()) };
     let worse = comparison.over(percent);
@@ -62,7 +63,7 @@ pub fn compare(args: &args::Compare) -> Result<()> {
         Some(worst) => Err(Error::failed(format!(
             "{} rose by more than {percent} %: {}",
             count(worse.len()),
-            worst.sentence()
+            regression(worst)
         ))
         .remedy("look at the rows above; a higher --fail-over allows more")),
     }

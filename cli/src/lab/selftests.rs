@@ -3,8 +3,8 @@
 
 use super::measure;
 use crate::args::{self, MachineArgs, Subset};
-use ceasefire_base::{exec, Error, Result};
 use ceasefire_artifacts::{debian, selftests as build, Context};
+use ceasefire_base::{exec, Error, Result};
 use ceasefire_results::selftest::Report;
 use ceasefire_run::execute::Variant;
 use ceasefire_run::image::Images;
@@ -68,7 +68,14 @@ pub fn run(ctx: &Context, args: &args::Selftests) -> Result<()> {
 fn finish(report: &Report, args: &args::Selftests, rerun: &str) -> Result<()> {
     let json = report.to_json()?;
     files::write_whole(&args.output.out.join("selftests.json"), json.as_bytes())?;
-    exec::print_line(if args.output.json { json.trim_end().to_string() } else { report.table() }.trim_end());
+    exec::print_line(
+        if args.output.json {
+            json.trim_end().to_string()
+        } else {
+            ceasefire_report::selftests::table(report)
+        }
+        .trim_end(),
+    );
     let failed = report.failed();
     let Some(first) = failed.first() else { return Ok(()) };
     let more = if failed.len() > 1 { format!(" (and {} more)", failed.len() - 1) } else { String::new() };

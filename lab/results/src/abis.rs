@@ -54,14 +54,14 @@ pub(crate) fn elided(counters: &BTreeMap<String, u64>) -> [u64; 4] {
 }
 
 /// Pages that the kernel put into a TLB for each fault, medians; None unless it counts insertions, and met faults.
-pub(crate) fn inserted_per_fault(row: &Row) -> Option<f64> {
+pub fn inserted_per_fault(row: &Row) -> Option<f64> {
     let inserted = row.abis.as_ref()?.get("inserted")?.median;
     let faults = row.faults_per_unit?.median;
     (faults > 0.0).then(|| inserted / faults)
 }
 
 /// Were there pages that the kernel could have put into a TLB, and did not, since that does not pay?
-pub(crate) fn has_unpaid(row: &Row) -> bool {
+pub fn has_unpaid(row: &Row) -> bool {
     row.abis
         .as_ref()
         .and_then(|counters| counters.get("insert_unpaid"))

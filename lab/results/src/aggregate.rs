@@ -3,14 +3,12 @@
 
 use crate::abis;
 use crate::cycles;
+use crate::judge::holds;
 use crate::protocol::{GuestLog, Run};
 use crate::schema::{Control, Elided, Environment, Results, Row, Unmeasured};
 use crate::stats::{self, Spread};
 use ceasefire_base::{Error, Result};
 use std::collections::BTreeMap;
-
-/// A control may be off by this share; a promise of zero must be met exactly.
-pub const CONTROL_SHARE: f64 = 0.01;
 
 /// The place whose clock means something.
 const HOST: &str = "host";
@@ -97,15 +95,6 @@ pub fn aggregate(environment: Environment, logs: &[(RowKey, GuestLog)]) -> Resul
         results.environment.cycle_costs = cycles::constants();
     }
     Ok(results)
-}
-
-/// A measured total against its promise: within 1 %, and zero exactly zero.
-pub fn holds(expected: f64, measured: f64) -> bool {
-    if expected == 0.0 {
-        measured == 0.0
-    } else {
-        (measured - expected).abs() <= CONTROL_SHARE * expected
-    }
 }
 
 fn place(key: &RowKey, workload: &str, reason: &str) -> Unmeasured {

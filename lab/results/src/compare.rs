@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Two results files side by side: matched rows, their changes, and which changes are regressions.
 
-use crate::figure::{figure, percent};
 use crate::schema::{self, Results, Row};
 use crate::stats::Spread;
+use ceasefire_base::text::count;
 use ceasefire_base::{Error, Result};
 use serde::Serialize;
 
@@ -143,13 +143,6 @@ impl Change {
     pub fn size(&self) -> f64 {
         self.percent.unwrap_or(f64::INFINITY)
     }
-
-    pub fn words(&self) -> String {
-        match self.percent {
-            Some(change) => percent(change),
-            None => "from zero".into(),
-        }
-    }
 }
 
 impl RowName {
@@ -169,8 +162,8 @@ impl RowName {
         let mode = self.mode.as_ref().map_or_else(String::new, |mode| format!(" ({mode})"));
         let nodes = if self.nodes > 1 { format!(" in {} nodes", self.nodes) } else { String::new() };
         let cost = if self.cost { ", cost" } else { "" };
-        let threads = crate::text::count(u64::from(self.threads), "thread");
-        let vcpus = crate::text::count(u64::from(self.vcpus), "vCPU");
+        let threads = count(u64::from(self.threads), "thread");
+        let vcpus = count(u64::from(self.vcpus), "vCPU");
         format!("{}, {threads}, {vcpus}{nodes}, {}{mode}{cost}", self.workload, self.kernel)
     }
 }
@@ -180,20 +173,6 @@ impl RowName {
 pub struct Regression<'a> {
     pub row: &'a RowChange,
     pub change: &'a Change,
-}
-
-impl Regression<'_> {
-    pub fn sentence(&self) -> String {
-        let title = schema::figure(self.change.figure).map_or(self.change.figure, |figure| figure.title);
-        format!(
-            "{}: {title} per {} rose from {} to {} ({})",
-            self.row.b.label(),
-            self.row.unit,
-            figure(self.change.a.median),
-            figure(self.change.b.median),
-            self.change.words()
-        )
-    }
 }
 
 /// Refuses files whose controls failed, and files that share no row.
@@ -334,17 +313,17 @@ impl Comparison {
             self.warnings.push(format!("{}: the work done is not the same (checksums differ)", name.label()));
         }
         let mut changes = Vec::new();
-        for figure in COMPARED.iter().filter_map(|key| schema::figure(key)) {
-            match ((figure.get)(a), (figure.get)(b)) {
-                (Some(old), Some(new)) => changes.push(Change::between(figure.key, old, new)),
+        for counter in COMPARED.iter().filter_map(|key| schema::counter(key)) {
+            match ((counter.get)(a), (counter.get)(b)) {
+                (Some(old), Some(new)) => changes.push(Change::between(counter.key, old, new)),
                 (None, None) => {}
                 // A kernel that lets nothing off has nothing to count.
-                _ if figure.source == schema::Source::Abis => {}
+                _ if counter.source == schema::Source::Abis => {}
                 // That one machine counts and the other does not is said once, for all rows; the model follows from it.
-                _ if figure.source == schema::Source::Machine => {
+                _ if counter.source == schema::Source::Machine => {
                     self.warn_once("only one of the machines counts page walks")
                 }
-                _ if figure.source == schema::Source::Model => {
+                _ if counter.source == schema::Source::Model => {
                     self.warn_once("only one of the files has modelled cycles")
                 }
                 (old, _) => {
@@ -352,7 +331,7 @@ impl Comparison {
                     self.warnings.push(format!(
                         "{}: only the {side} file measures {}",
                         name.label(),
-                        figure.title
+                        counter.title
                     ));
                 }
             }
@@ -385,9 +364,5 @@ impl Comparison {
             .map_err(|error| Error::failed(format!("the comparison cannot be written as JSON: {error}")))?;
         text.push('\n');
         Ok(text)
-    }
-
-    pub fn table(&self, options: &crate::table::Options) -> String {
-        crate::compare_table::render(self, options)
     }
 }

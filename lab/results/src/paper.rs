@@ -3,19 +3,13 @@
 //! the paper says. Fields are added, never renamed; null means "not measured".
 
 pub mod figures;
-mod page;
-mod words;
 
 use crate::compare::{self, Mapping, Side};
-use crate::figure::{figure as number, percent};
 use crate::schema::{About, Control, Environment, Results, Row, Unmeasured};
 use crate::stats::Spread;
 use ceasefire_base::{Error, Result};
 use figures::{Figure, Quantity, FIGURES, MEAN, SUM};
 use serde::{Deserialize, Serialize};
-
-pub use page::html;
-pub use words::render;
 
 pub const SCHEMA: &str = "ceasefire.paper/1";
 
@@ -136,7 +130,7 @@ impl Measured {
 }
 
 /// The labels, and those of kernels that this figure alone has.
-fn with_others(kernels: &[String], rows: &[Row]) -> Vec<String> {
+pub fn with_others(kernels: &[String], rows: &[Row]) -> Vec<String> {
     let mut all = kernels.to_vec();
     for label in rows.iter().map(Row::kernel_label) {
         if !all.contains(&label) {
@@ -306,7 +300,7 @@ fn compared(figure: &Figure, rows: &[Row], kernels: &[String]) -> Vec<Compared> 
 }
 
 /// What is left of the baseline's count at each point, in per cent: a curve a workload.
-pub(crate) fn left(
+pub fn left(
     figure: &Figure,
     measured: &Measured,
     quantity: Quantity,
@@ -343,7 +337,7 @@ fn is_without_targets(quantity: Quantity, row: &Row) -> bool {
     quantity == Quantity::Targets && !row.cost && row.sent_per_unit.is_some()
 }
 
-pub(crate) fn is_off(label: &str) -> bool {
+pub fn is_off(label: &str) -> bool {
     label.ends_with("(off)")
 }
 
@@ -396,18 +390,8 @@ fn losses(results: &Results, kernels: &[String]) -> Result<Vec<Loss>> {
 }
 
 impl Compared {
-    /// `-98.1 %`, or why there is no number.
-    pub(crate) fn found(&self) -> String {
-        match (self.percent, self.baseline, self.here) {
-            (Some(change), ..) => percent(change),
-            (None, Some(old), Some(new)) if old.median == 0.0 && new.median == 0.0 => "0 in both".into(),
-            (None, Some(old), Some(new)) if old.median == 0.0 => format!("from 0 to {}", number(new.median)),
-            _ => "not measured".into(),
-        }
-    }
-
     /// As far as the paper, or farther in its direction; None: not measured, or not judged.
-    pub(crate) fn is_reached(&self) -> Option<bool> {
+    pub fn is_reached(&self) -> Option<bool> {
         Some(self.percent? <= self.paper_percent).filter(|_| !self.is_aside)
     }
 }

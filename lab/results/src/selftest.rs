@@ -5,7 +5,6 @@
 //! cases; of the rest the exit code is all there is, and counts as one subtest.
 
 use crate::protocol::{Selftest, SelftestEnd};
-use crate::text::{count, pad_left, pad_right, width};
 use ceasefire_base::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -263,46 +262,6 @@ impl Report {
     pub fn failed(&self) -> Vec<&Row> {
         self.tests.iter().filter(|row| row.problem.is_some()).collect()
     }
-
-    /// One line a test, and the sum.
-    pub fn table(&self) -> String {
-        let name_width = self.tests.iter().map(|row| width(&row.name)).max().unwrap_or(0);
-        let mut text = String::new();
-        for row in &self.tests {
-            let seconds = row.seconds.map_or_else(|| "-".into(), |seconds| format!("{seconds:.1} s"));
-            let counts = row.got.map_or_else(|| "-".into(), |counts| counts.to_string());
-            let verdict = match (&row.problem, row.wanted) {
-                (Some(_), _) => "FAILED",
-                (None, Some(_)) => "ok",
-                (None, None) => "not judged",
-            };
-            text += &format!(
-                "{}  {}  {}  {counts}\n",
-                pad_right(&row.name, name_width),
-                pad_right(verdict, 10),
-                pad_left(&seconds, 8),
-            );
-            if let Some(problem) = &row.problem {
-                text += &format!("{}{problem}\n", " ".repeat(name_width + 2));
-            }
-        }
-        text + &self.sum()
-    }
-
-    fn sum(&self) -> String {
-        let judged = self.tests.iter().filter(|row| row.wanted.is_some());
-        let (as_wanted, other): (Vec<&Row>, Vec<&Row>) = judged.partition(|row| row.problem.is_none());
-        let subtests: u32 = as_wanted.iter().filter_map(|row| row.got).map(|counts| counts.total()).sum();
-        let seconds: f64 = self.tests.iter().filter_map(|row| row.seconds).sum();
-        let mode = self.mode.as_ref().map_or_else(String::new, |mode| format!(", mode {mode}"));
-        format!(
-            "{} with {} as wanted, {} not; {seconds:.0} s in the guest; kernel {}{mode}\n",
-            count(as_wanted.len() as u64, "test"),
-            count(u64::from(subtests), "subtest"),
-            other.len(),
-            self.kernel
-        )
-    }
 }
 
 #[cfg(test)]
@@ -407,39 +366,5 @@ mod tests {
         let lost = MIXED.replace("ok 1 a works\n", "").replace("ok 6", "ok 5 z\nok 6");
         assert!(judged(&lost.replace("1..6", "1..7"), Some(end(1)), &wanted)
             .is_some_and(|why| why.contains("planned")));
-    }
-
-    #[test]
-    fn the_table_shows_each_test_and_the_sum() {
-        let good = Selftest { name: "good".into(), lines: lines("1..1\nok 1 a\n"), end: Some(end(0)) };
-        let wanted = Wanted { counts: counts(1, 0, 0, 0), exit: 0 };
-        let bad = Selftest { name: "bad-one".into(), lines: lines("1..1\nnot ok 1 a\n"), end: Some(end(1)) };
-        let report = Report {
-            schema: SCHEMA,
-            command: "ceasefire lab selftests".into(),
-            kernel: "selftests-vanilla".into(),
-            mode: Some("idle".into()),
-            release: None,
-            image_sha256: String::new(),
-            cpus: 4,
-            nodes: 2,
-            memory_mib: 4096,
-            boots: 1,
-            tests: vec![
-                judge(&good, "good", Some(&wanted), None),
-                judge(&bad, "bad-one", Some(&wanted), None),
-            ],
-        };
-        assert_eq!(report.failed().len(), 1);
-        assert_eq!(
-            report.table(),
-            "good     ok             1.5 s  pass 1\n\
-             bad-one  FAILED         1.5 s  fail 1\n\
-             \x20        wanted pass 1, got fail 1 (failed: a)\n\
-             1 test with 1 subtest as wanted, 1 not; 3 s in the guest; kernel selftests-vanilla, mode idle\n"
-        );
-        let json: serde_json::Value = serde_json::from_str(&report.to_json().expect("JSON")).expect("parses");
-        assert_eq!(json["schema"], SCHEMA);
-        assert_eq!(json["tests"][1]["got"]["fail"], 1);
     }
 }

@@ -4,9 +4,9 @@
 use super::section;
 use crate::chart::{self, Bar, Series};
 use crate::finding;
-use crate::schema::{Results, Row};
 use crate::svg::{escape, Svg};
-use crate::text::count;
+use ceasefire_base::text::count;
+use ceasefire_results::schema::{Results, Row};
 use std::collections::BTreeSet;
 
 pub(super) fn plots(results: &Results, page: &mut String) {

@@ -7,13 +7,13 @@ mod plots;
 pub(crate) mod tables;
 
 use crate::finding;
-use crate::schema::Results;
 use crate::svg::escape;
-use crate::text::count;
+use ceasefire_base::text::count;
 use ceasefire_base::Result;
+use ceasefire_results::schema::Results;
 use std::collections::BTreeSet;
 
-pub(crate) const STYLE: &str = include_str!("report/style.css");
+pub(crate) const STYLE: &str = include_str!("page/style.css");
 
 /// Refuses, in one sentence, if a control failed.
 pub fn html(results: &Results) -> Result<String> {

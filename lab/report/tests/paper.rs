@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The paper's evaluation: every figure of the table stands on the page, ours beside it, losses beside gains, at any width.
+#[path = "../../results/tests/sample/mod.rs"]
 mod sample;
 
 use ceasefire_base::Kind;
+use ceasefire_report::paper::{html, render};
+use ceasefire_report::table::Options;
 use ceasefire_results::paper::figures::{Figure, Work, FIGURES};
-use ceasefire_results::paper::{html, render, Measured, Paper, SCHEMA};
+use ceasefire_results::paper::{Measured, Paper, SCHEMA};
 use ceasefire_results::schema::{Control, Results, Row, Unmeasured};
 use ceasefire_results::stats::Spread;
-use ceasefire_results::table::Options;
 use std::path::{Path, PathBuf};
 
 const KERNELS: [(&str, Option<&str>); 3] = [("vanilla", None), ("k", Some("off")), ("k", Some("full"))];

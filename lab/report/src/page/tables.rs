@@ -2,14 +2,14 @@
 //! The report's tables: every row, what workloads add themselves, and the cost rows.
 
 use super::{open_table, section};
-use crate::abis;
-use crate::figure::{figure, grouped, with_range, ABSENT};
 use crate::finding;
-use crate::schema::{Figure, Results, Row, Source, FIGURES};
-use crate::stats::Spread;
+use crate::numbers::{figure, grouped, with_range, ABSENT};
 use crate::svg::escape;
 use crate::table::checked_sentence;
-use crate::text::count;
+use ceasefire_base::text::count;
+use ceasefire_results::abis;
+use ceasefire_results::schema::{Counter, Results, Row, Source, COUNTERS};
+use ceasefire_results::stats::Spread;
 use std::collections::BTreeMap;
 
 pub(crate) fn counts(results: &Results, page: &mut String) {
@@ -115,7 +115,7 @@ fn of_row(row: &Row) -> String {
         row.kernel_label()
     )];
     for (key, words) in [("elided", "pages elided"), ("rounds_forced", "rounds forced")] {
-        let spread = crate::schema::figure(key).and_then(|known| (known.get)(row));
+        let spread = ceasefire_results::schema::counter(key).and_then(|known| (known.get)(row));
         parts.extend(spread.map(|spread| format!("{} {words}", figure(spread.median))));
     }
     parts.extend(
@@ -151,7 +151,7 @@ fn table(rows: &[&Row], columns: &Columns, label: &str, page: &mut String) {
 
 /// Which columns this file needs: a kernel or a machine that is everywhere the same stands in the environment.
 struct Columns {
-    figures: Vec<&'static Figure>,
+    figures: Vec<&'static Counter>,
     has_kernel: bool,
     has_machine: bool,
     /// Units and repeats, once a page.
@@ -160,10 +160,10 @@ struct Columns {
 
 impl Columns {
     /// The wanted figures that at least one row has.
-    fn of(rows: &[&Row], has_units: bool, wanted: impl Fn(&Figure) -> bool) -> Columns {
-        let is_measured = |figure: &&Figure| rows.iter().any(|row| (figure.get)(row).is_some());
+    fn of(rows: &[&Row], has_units: bool, wanted: impl Fn(&Counter) -> bool) -> Columns {
+        let is_measured = |figure: &&Counter| rows.iter().any(|row| (figure.get)(row).is_some());
         Columns {
-            figures: FIGURES.iter().filter(|figure| wanted(figure)).filter(is_measured).collect(),
+            figures: COUNTERS.iter().filter(|figure| wanted(figure)).filter(is_measured).collect(),
             has_kernel: rows.iter().any(|row| row.kernel_label() != rows[0].kernel_label()),
             has_machine: rows.iter().any(|row| machine(row) != machine(rows[0])),
             has_units,
@@ -215,7 +215,7 @@ impl Columns {
             page.push_str(&cell((figure.get)(row), matches!(figure.key, "sent" | "received")));
             if figure.key == "received" {
                 let targets =
-                    row.targets_per_shootdown().map_or_else(|| ABSENT.into(), crate::figure::figure);
+                    row.targets_per_shootdown().map_or_else(|| ABSENT.into(), crate::numbers::figure);
                 page.push_str(&format!("<td>{}</td>", escape(&targets)));
             }
         }
@@ -269,15 +269,16 @@ pub(crate) fn cost(results: &Results, page: &mut String) {
         return;
     }
     section(page, "Cost");
-    let hidden: Vec<&Figure> = HIDDEN.iter().filter_map(|key| crate::schema::figure(key)).collect();
-    let is_counted = |figure: &&&Figure| rows.iter().any(|row| (figure.get)(row).is_some());
-    let hidden: Vec<&&Figure> = hidden.iter().filter(is_counted).collect();
+    let hidden: Vec<&Counter> =
+        HIDDEN.iter().filter_map(|key| ceasefire_results::schema::counter(key)).collect();
+    let is_counted = |figure: &&&Counter| rows.iter().any(|row| (figure.get)(row).is_some());
+    let hidden: Vec<&&Counter> = hidden.iter().filter(is_counted).collect();
     page.push_str(
         "<p class=\"note\">Instructions per unit of work at one vCPU, counted by the emulator without probes. Instructions hide \
          the price of CR3 loads, INVLPG and access-bit assists",
     );
     page.push_str(if hidden.is_empty() { "." } else { ": their numbers stand beside." });
-    let modelled = crate::schema::figure("cycles_modelled").filter(|figure| is_counted(&figure));
+    let modelled = ceasefire_results::schema::counter("cycles_modelled").filter(|figure| is_counted(&figure));
     if modelled.is_some() {
         page.push_str(
             " Cycles (model) charge a published price for each, the same for every kernel (docs/modelled-cycles.md): they compare \
@@ -310,7 +311,7 @@ pub(crate) fn cost(results: &Results, page: &mut String) {
         let against = |get: fn(&Row) -> Option<Spread>| match (base.and_then(|base| get(base)), get(row)) {
             _ if row.kernel_label() == baseline => "baseline".to_string(),
             (Some(old), Some(new)) if old.median > 0.0 => {
-                crate::figure::prose_percent((new.median - old.median) / old.median * 100.0)
+                crate::numbers::prose_percent((new.median - old.median) / old.median * 100.0)
             }
             _ => ABSENT.to_string(),
         };

@@ -2,13 +2,14 @@
 //! The results for a terminal. One line per row where that fits, grouped by workload where it does not,
 //! and stacked lines on a narrow screen. A number is never broken.
 
-use crate::abis::{has_unpaid, inserted_per_fault};
-use crate::figure::{figure, grouped, median, with_range, ABSENT};
 use crate::finding::in_order;
-use crate::schema::{Control, Results, Row, Unmeasured, Verdict};
-use crate::text::{clean, command, count, flow, pad_left, pad_right, width, wrap, Paint};
+use crate::numbers::{figure, grouped, median, with_range, ABSENT};
+use ceasefire_base::text::{clean, command, count, flow, pad_left, pad_right, width, wrap, Paint};
+use ceasefire_results::abis::{has_unpaid, inserted_per_fault};
+use ceasefire_results::schema::{Control, Results, Row, Unmeasured};
+use ceasefire_results::Verdict;
 
-pub use crate::text::{use_colour, Options};
+pub use ceasefire_base::text::{use_colour, Options};
 
 struct Column {
     /// Two header lines.

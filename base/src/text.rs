@@ -13,7 +13,7 @@ pub struct Options {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Paint {
+pub enum Paint {
     Strong,
     Good,
     Bad,
@@ -22,12 +22,12 @@ pub(crate) enum Paint {
 }
 
 impl Options {
-    pub(crate) fn columns(&self) -> usize {
+    pub fn columns(&self) -> usize {
         self.width.clamp(WIDTH_MIN, WIDTH_MAX)
     }
 
     /// Colours a piece that is already padded: escape codes have no width.
-    pub(crate) fn paint(&self, paint: Paint, text: &str) -> String {
+    pub fn paint(&self, paint: Paint, text: &str) -> String {
         if !self.colour || text.is_empty() {
             return text.into();
         }
@@ -48,31 +48,31 @@ pub fn use_colour(is_tty: bool) -> bool {
     is_tty && !is_set("NO_COLOR") && std::env::var_os("TERM").map_or(true, |term| term != "dumb")
 }
 
-pub(crate) fn width(text: &str) -> usize {
+pub fn width(text: &str) -> usize {
     text.chars().count()
 }
 
-pub(crate) fn pad_left(text: &str, columns: usize) -> String {
+pub fn pad_left(text: &str, columns: usize) -> String {
     format!("{}{text}", " ".repeat(columns.saturating_sub(width(text))))
 }
 
-pub(crate) fn pad_right(text: &str, columns: usize) -> String {
+pub fn pad_right(text: &str, columns: usize) -> String {
     format!("{text}{}", " ".repeat(columns.saturating_sub(width(text))))
 }
 
 /// Names and reasons come from logs: nothing in them may move a cursor or break a line.
-pub(crate) fn clean(text: &str) -> String {
+pub fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 /// `1 thread`, `8 threads`.
-pub(crate) fn count(number: u64, noun: &str) -> String {
+pub fn count(number: u64, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 /// Lays tokens out in lines of at most `columns`, the first line after `first`, the others after `rest`
 /// blanks. Breaks between tokens; inside one only where it fits no line at all, then at its blanks first.
-pub(crate) fn flow(tokens: &[String], first: &str, rest: usize, columns: usize) -> Vec<String> {
+pub fn flow(tokens: &[String], first: &str, rest: usize, columns: usize) -> Vec<String> {
     let room = columns.saturating_sub(rest.max(width(first)));
     let mut lines = Vec::new();
     let mut line = first.to_string();
@@ -104,13 +104,13 @@ pub(crate) fn flow(tokens: &[String], first: &str, rest: usize, columns: usize) 
 }
 
 /// A sentence broken at its blanks.
-pub(crate) fn wrap(text: &str, first: &str, rest: usize, columns: usize) -> Vec<String> {
+pub fn wrap(text: &str, first: &str, rest: usize, columns: usize) -> Vec<String> {
     let tokens: Vec<String> = clean(text).split_whitespace().map(str::to_string).collect();
     flow(&tokens, first, rest, columns)
 }
 
 /// A shell command broken so that it can still be pasted: ` \` at line ends, never inside quotes.
-pub(crate) fn command(text: &str, indent: usize, columns: usize) -> Vec<String> {
+pub fn command(text: &str, indent: usize, columns: usize) -> Vec<String> {
     let mut words: Vec<String> = vec![String::new()];
     let mut quote = None;
     for c in clean(text).chars() {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The one sentence above a report: computed from the rows, with its condition, and nothing else.
 
-use crate::figure::{figure, prose_percent as percent};
-use crate::schema::{Results, Row};
-use crate::stats;
-use crate::text::count;
+use crate::numbers::{figure, prose_percent as percent};
+use ceasefire_base::text::count;
+use ceasefire_results::schema::{Results, Row};
+use ceasefire_results::stats;
 use std::collections::BTreeSet;
 
 /// Rows that say something about shootdowns: not the controls, not the cost rows, targets measured.

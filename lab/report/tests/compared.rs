@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Two files held against each other: partners, changes, and what counts as a regression.
+#[path = "../../results/tests/sample/mod.rs"]
 mod sample;
 
+use ceasefire_report::table::Options;
 use ceasefire_results::compare::{compare, parse_percent, Mapping};
 use ceasefire_results::schema::{Results, Row};
 use ceasefire_results::stats::Spread;
-use ceasefire_results::table::Options;
 
 fn spread(min: f64, median: f64, max: f64) -> Option<Spread> {
     Some(Spread { median, min, max })
@@ -52,9 +53,10 @@ fn regressions_are_rises_beyond_the_limit_and_the_spread() {
         assert_eq!(!found.is_empty(), flagged, "{why}: {found:?}");
         if let Some(first) = found.first() {
             assert!(
-                first.sentence().starts_with("munmap, 8 threads, 8 vCPUs, vanilla: sent per call rose"),
+                ceasefire_report::regression(first)
+                    .starts_with("munmap, 8 threads, 8 vCPUs, vanilla: sent per call rose"),
                 "{}",
-                first.sentence()
+                ceasefire_report::regression(first)
             );
         }
     }
@@ -90,7 +92,7 @@ fn rows_without_partner_and_half_measured_figures_are_named() {
         "{:?}",
         comparison.warnings
     );
-    let table = comparison.table(&Options { width: 80, colour: false });
+    let table = ceasefire_report::comparison(&comparison, &Options { width: 80, colour: false });
     assert!(
         table.contains("Only in the first file (1)") && table.contains("Only in the second file (1)"),
         "{table}"
@@ -155,10 +157,10 @@ fn the_table_fits_and_the_json_names_its_schema() {
     let mapping = [Mapping::parse("vanilla=abis:full").expect("a mapping")];
     let comparison = compare(&results, &results, &mapping).expect("comparable");
     for width in [30, 40, 80, 120] {
-        let table = comparison.table(&Options { width, colour: false });
+        let table = ceasefire_report::comparison(&comparison, &Options { width, colour: false });
         assert!(table.lines().all(|line| line.chars().count() <= width), "{width}:\n{table}");
     }
-    let table = comparison.table(&Options { width: 80, colour: false });
+    let table = ceasefire_report::comparison(&comparison, &Options { width: 80, colour: false });
     assert!(table.contains("-94.0 %") && table.contains("Unchanged in every figure ("), "{table}");
     let json: serde_json::Value = serde_json::from_str(&comparison.to_json().expect("writes")).expect("JSON");
     assert_eq!(json["schema"], "ceasefire.compare/1");
@@ -181,7 +183,7 @@ fn modelled_cycles_are_compared_and_their_constants_too() {
     let modelled = |cycles: f64| Row { cycles_modelled_per_unit: exactly(cycles), ..row(exactly(1.0)) };
     let (a, b) = (file(vec![modelled(100.0)]), file(vec![modelled(150.0)]));
     let comparison = compare(&a, &b, &[]).expect("comparable");
-    let text = comparison.table(&Options { width: 100, colour: false });
+    let text = ceasefire_report::comparison(&comparison, &Options { width: 100, colour: false });
     assert!(text.contains("cycles (model)") && text.contains("+50.0 %"), "{text}");
     assert!(comparison.over(0.0).is_empty() && comparison.warnings.is_empty(), "{:?}", comparison.warnings);
     let none = file(vec![row(exactly(1.0)), Row { threads: 4, ..row(exactly(1.0)) }]);
@@ -209,6 +211,6 @@ fn a_machine_that_counts_and_one_that_does_not_are_one_warning() {
     assert_eq!(comparison.warnings, ["only one of the machines counts page walks"]);
     let more = Row { walks_per_unit: exactly(9.0), ..counted.clone() };
     let comparison = compare(&file(vec![counted]), &file(vec![more]), &[]).expect("comparable");
-    let text = comparison.table(&Options { width: 100, colour: false });
+    let text = ceasefire_report::comparison(&comparison, &Options { width: 100, colour: false });
     assert!(text.contains("walks") && text.contains("+12.5 %"), "{text}");
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The few SVG elements the plots need. Every text goes through [`escape`].
 
-use crate::text::clean;
+use ceasefire_base::text::clean;
 
 /// For element content and for double-quoted attributes, in HTML and in SVG.
 pub(crate) fn escape(text: &str) -> String {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The evaluation for a terminal of any width.
 
-use super::figures::{Axis, Quantity, FIGURES};
-use super::{is_off, left, Compared, Paper};
-use crate::figure::{figure as number, percent, with_range};
-use crate::schema;
-use crate::text::{count, wrap, Options, Paint};
+use super::found;
+use crate::numbers::{figure as number, percent, with_range};
+use ceasefire_base::text::{count, wrap, Options, Paint};
+use ceasefire_results::paper::figures::{Axis, Quantity, FIGURES};
+use ceasefire_results::paper::{is_off, left, Compared, Loss, Paper};
+use ceasefire_results::schema;
 
 /// Of each figure; the page has all.
 const LOSSES_SHOWN: usize = 3;
@@ -20,7 +21,7 @@ pub fn render(paper: &Paper, options: &Options) -> String {
             });
         }
     };
-    for sentence in paper.sentences() {
+    for sentence in sentences(paper) {
         say(None, &sentence, "", 0);
     }
     for figure in FIGURES {
@@ -49,10 +50,10 @@ pub fn render(paper: &Paper, options: &Options) -> String {
             }
         }
         let mut losses: Vec<_> = measured.losses.iter().collect();
-        let size = |loss: &super::Loss| loss.percent.unwrap_or(f64::INFINITY);
+        let size = |loss: &Loss| loss.percent.unwrap_or(f64::INFINITY);
         losses.sort_by(|a, b| size(b).total_cmp(&size(a)));
         for loss in losses.iter().take(LOSSES_SHOWN) {
-            let title = schema::figure(&loss.figure).map_or(loss.figure.as_str(), |known| known.title);
+            let title = schema::counter(&loss.figure).map_or(loss.figure.as_str(), |known| known.title);
             let change = loss.percent.map_or_else(|| "from zero".into(), percent);
             let at = loss.at.as_ref().map_or_else(String::new, |at| format!(", {at}"));
             let threads = count(u64::from(loss.threads), "thread");
@@ -85,7 +86,7 @@ pub fn render(paper: &Paper, options: &Options) -> String {
 }
 
 fn compared(entry: &Compared) -> String {
-    let mut text = format!("{}, {}: {}", entry.workload, entry.quantity, entry.found());
+    let mut text = format!("{}, {}: {}", entry.workload, entry.quantity, found(entry));
     if let (Some(old), Some(new)) = (entry.baseline, entry.here) {
         text.push_str(&format!(" ({} to {})", number(old.median), with_range(new)));
     }
@@ -96,41 +97,39 @@ fn compared(entry: &Compared) -> String {
     text
 }
 
-impl Paper {
-    /// The finding above everything: how many of the paper's figures are met, and which are not.
-    pub(crate) fn sentences(&self) -> Vec<String> {
-        let Some((baseline, others)) = self.kernels.split_first() else { return Vec::new() };
-        let of = |kernel: &String| {
-            let all: Vec<&Compared> = self
-                .figures
-                .iter()
-                .flat_map(|m| &m.compared)
-                .filter(|entry| entry.kernel == *kernel && !entry.is_aside)
-                .collect();
-            let named = |wanted: Option<bool>| -> Vec<String> {
-                all.iter()
-                    .filter(|entry| entry.is_reached() == wanted)
-                    .map(|entry| match entry.percent {
-                        Some(_) => format!("{} {} {}", entry.workload, entry.quantity, entry.found()),
-                        None => format!("{} {}", entry.workload, entry.quantity),
-                    })
-                    .collect()
-            };
-            if all.is_empty() {
-                return None;
-            }
-            let mut text = format!(
-                "Against {baseline}, {kernel} reaches {} of the {} figures of the paper that counting can answer",
-                named(Some(true)).len(),
-                all.len()
-            );
-            for (words, list) in [("short", named(Some(false))), ("not measured", named(None))] {
-                if !list.is_empty() {
-                    text.push_str(&format!("; {words}: {}", list.join(", ")));
-                }
-            }
-            Some(text + ".")
+/// The finding above everything: how many of the paper's figures are met, and which are not.
+pub(super) fn sentences(paper: &Paper) -> Vec<String> {
+    let Some((baseline, others)) = paper.kernels.split_first() else { return Vec::new() };
+    let of = |kernel: &String| {
+        let all: Vec<&Compared> = paper
+            .figures
+            .iter()
+            .flat_map(|m| &m.compared)
+            .filter(|entry| entry.kernel == *kernel && !entry.is_aside)
+            .collect();
+        let named = |wanted: Option<bool>| -> Vec<String> {
+            all.iter()
+                .filter(|entry| entry.is_reached() == wanted)
+                .map(|entry| match entry.percent {
+                    Some(_) => format!("{} {} {}", entry.workload, entry.quantity, found(entry)),
+                    None => format!("{} {}", entry.workload, entry.quantity),
+                })
+                .collect()
         };
-        others.iter().filter(|label| !is_off(label)).filter_map(of).collect()
-    }
+        if all.is_empty() {
+            return None;
+        }
+        let mut text = format!(
+            "Against {baseline}, {kernel} reaches {} of the {} figures of the paper that counting can answer",
+            named(Some(true)).len(),
+            all.len()
+        );
+        for (words, list) in [("short", named(Some(false))), ("not measured", named(None))] {
+            if !list.is_empty() {
+                text.push_str(&format!("; {words}: {}", list.join(", ")));
+            }
+        }
+        Some(text + ".")
+    };
+    others.iter().filter(|label| !is_off(label)).filter_map(of).collect()
 }

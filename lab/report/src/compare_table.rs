@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A comparison for a terminal: absolute figures beside every percentage.
 
-use crate::compare::{Change, Comparison, RowChange, RowName, JUDGED};
-use crate::figure::figure;
-use crate::schema;
-use crate::text::{clean, flow, pad_left, pad_right, width, wrap, Options, Paint};
+use crate::numbers::{figure, percent};
+use ceasefire_base::text::{clean, flow, pad_left, pad_right, width, wrap, Options, Paint};
+use ceasefire_results::compare::{Change, Comparison, Regression, RowChange, RowName, JUDGED};
+use ceasefire_results::schema;
 
-pub(crate) fn render(comparison: &Comparison, options: &Options) -> String {
+pub fn render(comparison: &Comparison, options: &Options) -> String {
     let columns = options.columns();
     let mut lines = Vec::new();
     let (still, moving): (Vec<&RowChange>, Vec<&RowChange>) =
@@ -57,7 +57,24 @@ pub(crate) fn render(comparison: &Comparison, options: &Options) -> String {
 }
 
 fn name(change: &Change) -> &'static str {
-    schema::figure(change.figure).map_or(change.figure, |figure| figure.title)
+    schema::counter(change.figure).map_or(change.figure, |counter| counter.title)
+}
+
+fn words(change: &Change) -> String {
+    change.percent.map_or_else(|| "from zero".into(), percent)
+}
+
+/// One regression, for an error.
+pub fn regression(found: &Regression) -> String {
+    format!(
+        "{}: {} per {} rose from {} to {} ({})",
+        found.row.b.label(),
+        name(found.change),
+        found.row.unit,
+        figure(found.change.a.median),
+        figure(found.change.b.median),
+        words(found.change)
+    )
 }
 
 fn moved_lines(moved: &[&Change], options: &Options) -> Vec<String> {
@@ -69,7 +86,7 @@ fn moved_lines(moved: &[&Change], options: &Options) -> Vec<String> {
                 name(change).into(),
                 figure(change.a.median),
                 figure(change.b.median),
-                change.words(),
+                words(change),
                 mark.into(),
             ]
         })

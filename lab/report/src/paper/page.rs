@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The evaluation as one HTML file that needs nothing else: each figure of the paper, ours beside it, and what differs.
 
-use super::figures::{self, Axis, Figure, Quantity, FIGURES};
-use super::{is_off, left, with_others, Compared, Loss, Measured, Paper};
+use super::found;
 use crate::chart::{self, Across, Bar, Series};
-use crate::figure::{figure as number, prose_percent as percent, with_range, ABSENT};
-use crate::report::{self, controls, notes, open_table, section, tables};
-use crate::schema::{self, Row};
-use crate::stats::Spread;
+use crate::numbers::{figure as number, prose_percent as percent, with_range, ABSENT};
+use crate::page::{self as report, controls, notes, open_table, section, tables};
 use crate::svg::escape;
-use crate::text::count;
+use ceasefire_base::text::count;
 use ceasefire_base::Result;
+use ceasefire_results::paper::figures::{self, Axis, Figure, Quantity, FIGURES};
+use ceasefire_results::paper::{is_off, left, with_others, Compared, Loss, Measured, Paper};
+use ceasefire_results::schema::{self, Row};
+use ceasefire_results::stats::Spread;
 
 const TITLE: &str = "The ABIS paper's evaluation, again";
 /// More than this many rises are folded away: the worst stand above.
@@ -44,7 +45,7 @@ pub fn html(paper: &Paper) -> Result<String> {
 fn head(paper: &Paper, page: &mut String) {
     report::open(TITLE, page);
     page.push_str(&format!("<p class=\"eyebrow\">Ceasefire lab</p>\n<h1>{}</h1>\n", escape(TITLE)));
-    for sentence in paper.sentences() {
+    for sentence in super::words::sentences(paper) {
         let sentence = escape(&sentence).replace(" -", " \u{2212}");
         page.push_str(&format!("<p class=\"finding\">{sentence}</p>\n"));
     }
@@ -140,7 +141,7 @@ fn table(entries: &[(&str, &Compared)], page: &mut String) {
             escape(&format!("{}{per}", entry.quantity)),
             escape(&percent(entry.paper_percent)),
             escape(&format!("{}; {section}", entry.paper_words)),
-            escape(&entry.found().replace('-', "\u{2212}")),
+            escape(&found(entry).replace('-', "\u{2212}")),
             escape(&verdict),
             escape(&spread(entry.baseline)),
             escape(&spread(entry.here)),
@@ -232,7 +233,7 @@ fn loss_table(losses: &[&Loss], page: &mut String) {
          <th class=\"text\" scope=\"col\">on</th></tr></thead>\n<tbody>\n",
     );
     for loss in losses {
-        let title = schema::figure(&loss.figure).map_or(loss.figure.as_str(), |known| known.title);
+        let title = schema::counter(&loss.figure).map_or(loss.figure.as_str(), |known| known.title);
         let change = loss.percent.map_or_else(|| "from zero".into(), percent);
         let at = loss.at.as_ref().map_or_else(String::new, |at| format!(", {at}"));
         page.push_str(&format!(
@@ -292,7 +293,7 @@ fn side_by_side(paper: &Paper, figure: &Figure, measured: &Measured, page: &mut 
                     format!(
                         "; the paper {}, here {}",
                         percent(entry.paper_percent),
-                        entry.found().replace('-', "\u{2212}")
+                        found(entry).replace('-', "\u{2212}")
                     )
                 });
             page.push_str(&format!(

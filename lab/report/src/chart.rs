@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Two kinds of picture: a line per kernel over threads, and bars side by side. Axes are linear and start at zero.
 
-use crate::figure::{figure, grouped, with_range};
-use crate::stats::Spread;
+use crate::numbers::{figure, grouped, with_range};
 use crate::svg::{Anchor, Svg};
+use ceasefire_results::stats::Spread;
 
 /// Classes in report.css; more series than this repeat colours, the shapes repeat after four.
 const SERIES_COLOURS: usize = 6;
@@ -88,7 +88,7 @@ impl Across<'_> {
     fn at(&self, place: u32) -> String {
         match self.noun {
             "" => format!("{place} {}", self.title),
-            noun => crate::text::count(u64::from(place), noun),
+            noun => ceasefire_base::text::count(u64::from(place), noun),
         }
     }
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The table and the report: they fit, they escape, they load nothing, they say only what the rows say.
+#[path = "../../results/tests/sample/mod.rs"]
 mod sample;
 
-use ceasefire_results::report;
+use ceasefire_report::page as report;
+use ceasefire_report::table::{render, Options};
 use ceasefire_results::schema::{Results, Tlb};
 use ceasefire_results::stats::Spread;
-use ceasefire_results::table::{render, Options};
 use std::path::Path;
 
 fn plain(width: usize) -> Options {
@@ -293,4 +294,14 @@ fn a_row_without_insertions_says_why() {
         let text = shown(inserted, unpaid);
         assert!(text.contains(says), "{says}:\n{text}");
     }
+}
+
+#[test]
+fn no_page_where_a_control_failed_and_no_agreement_where_there_is_one_source() {
+    let mut results = sample::one_kernel();
+    results.rows.iter_mut().for_each(|row| row.kernel_range_per_unit = None);
+    let html = report::html(&results).expect("a report");
+    assert!(html.contains("received is the interrupt row") && !html.contains("agree within 1 %"));
+    results.controls[0].ok = Some(false);
+    assert!(report::html(&results).is_err());
 }

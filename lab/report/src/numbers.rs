@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! How a number is written, the same in the terminal and in the report.
 
-use crate::stats::Spread;
+use ceasefire_results::stats::Spread;
 
 /// Not measured; never zero.
 pub const ABSENT: &str = "-";

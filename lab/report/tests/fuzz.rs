@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! 20,000 damaged inputs from a fixed seed through both readers: no panic, bounded time, and never
 //! a success the log does not hold.
+#[path = "../../results/tests/sample/mod.rs"]
 mod sample;
 
-use ceasefire_results::{aggregate, compare, parse_log, report, table, Results};
+use ceasefire_report::{page as report, table};
+use ceasefire_results::{aggregate, compare, parse_log, Results};
 use sample::Random;
 use std::time::{Duration, Instant};
 
@@ -83,7 +85,8 @@ fn damaged_logs_are_read_without_a_crash() {
     let good: Vec<Vec<u8>> = ["good.log", "panic.log", "timeout.log", "garbage.log", "abis.log"]
         .iter()
         .map(|name| {
-            let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+            let path =
+                std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../results/tests/golden").join(name);
             std::fs::read(path).expect("a golden log")
         })
         .collect();
@@ -143,7 +146,10 @@ fn damaged_results_are_read_without_a_crash() {
                     table::render(&results, &table::Options { width: 40, colour: false });
                     if let Ok(comparison) = compare::compare(&small, &results, &[]) {
                         comparison.over(5.0);
-                        comparison.table(&table::Options { width: 40, colour: false });
+                        ceasefire_report::comparison(
+                            &comparison,
+                            &table::Options { width: 40, colour: false },
+                        );
                         comparison.to_json().expect("a comparison can be written");
                     }
                 });

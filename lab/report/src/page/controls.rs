@@ -2,10 +2,11 @@
 //! The report's controls: one sentence for those who trust, a table for those who do not.
 
 use super::{open_table, section};
-use crate::figure::{grouped, ABSENT};
-use crate::schema::{Control, Results, Verdict};
+use crate::numbers::{grouped, ABSENT};
 use crate::svg::escape;
-use crate::text::count;
+use ceasefire_base::text::count;
+use ceasefire_results::schema::{Control, Results};
+use ceasefire_results::Verdict;
 use std::collections::BTreeSet;
 
 pub(crate) fn controls(results: &Results, page: &mut String) {
@@ -102,7 +103,7 @@ pub(crate) fn controls(results: &Results, page: &mut String) {
 const SOURCES: [&str; 3] = ["sent", "received", "received_irq"];
 
 fn figure_title(key: &'static str) -> &'static str {
-    crate::schema::figure(key).map_or(key, |figure| figure.title)
+    ceasefire_results::schema::counter(key).map_or(key, |figure| figure.title)
 }
 
 fn promise_cell(control: &Control) -> String {

@@ -2,10 +2,10 @@
 //! What stands below the figures: what is missing, where it was measured, what the words mean, how to do it again.
 
 use super::section;
-use crate::schema::{Results, Tlb, FIGURES};
 use crate::svg::escape;
 use crate::table::missing_sentence;
-use crate::text::count;
+use ceasefire_base::text::count;
+use ceasefire_results::schema::{Results, Tlb, COUNTERS};
 
 pub(crate) fn missing(results: &Results, page: &mut String) {
     if results.skipped.is_empty() && results.failed.is_empty() && results.problems.is_empty() {
@@ -131,7 +131,7 @@ fn tlb_words(tlb: &Tlb) -> String {
 pub(crate) fn definitions(page: &mut String) {
     section(page, "What the counters mean");
     page.push_str("<p class=\"note\">All are differences over the measured part of a run, over the whole system, divided by the units of work done.</p>\n<dl>\n");
-    for figure in FIGURES {
+    for figure in COUNTERS {
         page.push_str(&format!("<dt>{}</dt><dd>{}</dd>\n", escape(figure.title), escape(figure.meaning)));
     }
     page.push_str("</dl>\n");

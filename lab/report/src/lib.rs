@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a person reads of results: the terminal's tables, the page, the pictures. Data come from `ceasefire-results`.
+mod chart;
+mod compare_table;
+mod finding;
+mod numbers;
+pub mod page;
+pub mod paper;
+pub mod selftests;
+mod svg;
+pub mod table;
+
+pub use compare_table::{regression, render as comparison};

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! One row: what was measured, on what, and every count of it per unit of work.
+
+use crate::stats::Spread;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Per unit: pages that a proof let off, and flush requests that asked nobody, one CPU or a set of them for it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Elided {
+    pub pages: Spread,
+    pub none: Spread,
+    pub one: Spread,
+    pub set: Spread,
+}
+
+/// One workload at one thread count on one kernel and machine; counts are per unit of work.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    pub workload: String,
+    pub kernel: String,
+    pub mode: Option<String>,
+    pub adaptive: Option<bool>,
+    pub vcpus: u32,
+    pub nodes: u32,
+    pub threads: u32,
+    pub repeats: u32,
+    pub unit: String,
+    /// Units of work per repeat (median, rounded).
+    pub units: u64,
+    /// Of the work done; null where repeats did different amounts.
+    pub checksum: Option<String>,
+    pub requested_per_unit: Option<Spread>,
+    pub sent_per_unit: Option<Spread>,
+    pub received_per_unit: Option<Spread>,
+    /// Targets of kernel-range and flush-all shootdowns.
+    pub kernel_range_per_unit: Option<Spread>,
+    pub local_full_per_unit: Option<Spread>,
+    pub local_single_per_unit: Option<Spread>,
+    pub other_ipis_per_unit: Option<Spread>,
+    pub faults_per_unit: Option<Spread>,
+    pub walks_per_unit: Option<Spread>,
+    pub instructions_per_unit: Option<Spread>,
+    /// See `cycles`; null where instructions or the machine's counters are.
+    pub cycles_modelled_per_unit: Option<Spread>,
+    #[serde(default)]
+    pub elided: Option<Elided>,
+    /// Elisions the oracle checked, and those it found wrong.
+    #[serde(default)]
+    pub checked: Option<u64>,
+    #[serde(default)]
+    pub violations: Option<u64>,
+    /// What an ABIS kernel counts, by its names, per unit; `spte_bytes` and `spte_tables` are levels at the end.
+    #[serde(default)]
+    pub abis: Option<BTreeMap<String, Spread>>,
+    /// Sites where the debug kernel's samples of kept flushes never found a holder.
+    #[serde(default)]
+    pub asked_wrongly: Vec<String>,
+    #[serde(default)]
+    pub received_irq_per_unit: Option<Spread>,
+    /// Kernel-range shootdowns sent (initiations).
+    #[serde(default)]
+    pub kernel_sent_per_unit: Option<Spread>,
+    /// Sent or received spreads over 10 % of its median.
+    #[serde(default)]
+    pub noisy: bool,
+    /// Measured for cost: one vCPU, counted instructions, no probes.
+    #[serde(default)]
+    pub cost: bool,
+    #[serde(default)]
+    pub seed: u64,
+    /// The workload promises an exact figure; see `controls`.
+    #[serde(default)]
+    pub control: bool,
+    /// Medians of the workload's own figures.
+    #[serde(default)]
+    pub extra: BTreeMap<String, f64>,
+    /// Wall time of the measured part; under emulation it is no performance figure.
+    #[serde(default)]
+    pub duration_ns: Option<Spread>,
+    /// The same per unit, on a host alone: there a clock tells something.
+    #[serde(default)]
+    pub ns_per_unit: Option<Spread>,
+    /// Where this row's machine differs from the environment's.
+    #[serde(default)]
+    pub accel: Option<String>,
+    #[serde(default)]
+    pub thread_mode: Option<String>,
+    #[serde(default)]
+    pub slice_us: Option<u32>,
+    #[serde(default)]
+    pub cpu: Option<String>,
+    #[serde(default)]
+    pub thp: Option<String>,
+    #[serde(default)]
+    pub pti: Option<bool>,
+    #[serde(default)]
+    pub pcid: Option<bool>,
+    /// KEY=VALUE settings of the workload.
+    #[serde(default)]
+    pub set: Option<String>,
+    /// Five-level page tables were offered.
+    #[serde(default)]
+    pub la57: Option<bool>,
+    /// The TLBs, as `--tlb` takes them; `qemu.tlb` spells them out.
+    #[serde(default)]
+    pub tlb: Option<String>,
+    /// Counted by the machine, like `walks_per_unit`; null on a machine that does not.
+    #[serde(default)]
+    pub fills_per_unit: Option<Spread>,
+    #[serde(default)]
+    pub evictions_per_unit: Option<Spread>,
+    #[serde(default)]
+    pub structure_hits_per_unit: Option<Spread>,
+    #[serde(default)]
+    pub speculative_walks_per_unit: Option<Spread>,
+    #[serde(default)]
+    pub assists_accessed_per_unit: Option<Spread>,
+    #[serde(default)]
+    pub assists_dirty_per_unit: Option<Spread>,
+    #[serde(default)]
+    pub cr3_flush_per_unit: Option<Spread>,
+    #[serde(default)]
+    pub cr3_noflush_per_unit: Option<Spread>,
+    #[serde(default)]
+    pub invlpg_per_unit: Option<Spread>,
+    #[serde(default)]
+    pub invpcid_per_unit: Option<Spread>,
+    #[serde(default)]
+    pub flush_all_per_unit: Option<Spread>,
+    #[serde(default)]
+    pub ipis_per_unit: Option<Spread>,
+    #[serde(default)]
+    pub ipi_targets_per_unit: Option<Spread>,
+    #[serde(default)]
+    pub inserts_per_unit: Option<Spread>,
+    #[serde(default)]
+    pub insert_ops_per_unit: Option<Spread>,
+}
+
+impl Row {
+    /// `vanilla`, or `abis (full)`.
+    pub fn kernel_label(&self) -> String {
+        match (&self.mode, self.adaptive) {
+            (None, _) => self.kernel.clone(),
+            (Some(mode), Some(true)) => format!("{} ({mode}, adaptive)", self.kernel),
+            (Some(mode), _) => format!("{} ({mode})", self.kernel),
+        }
+    }
+
+    /// One of the ABIS kernel's own counters.
+    pub fn abis_figure(&self, name: &str) -> Option<Spread> {
+        self.abis.as_ref()?.get(name).copied()
+    }
+
+    /// Without a probe the guest repeats the interrupt row as `received`, and says so by having no
+    /// kernel-range figure: then there are not two sources to hold against each other.
+    pub fn has_two_sources(&self) -> bool {
+        self.kernel_range_per_unit.is_some()
+            && self.received_per_unit.is_some()
+            && self.received_irq_per_unit.is_some()
+    }
+
+    /// Received over sent, of the medians; `None` where nothing was sent.
+    pub fn targets_per_shootdown(&self) -> Option<f64> {
+        let (sent, received) = (self.sent_per_unit?.median, self.received_per_unit?.median);
+        (sent > 0.0).then(|| received / sent)
+    }
+}
