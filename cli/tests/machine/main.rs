@@ -37,7 +37,7 @@ const QUESTIONS: u32 = 10_000;
 const CANARY_KILLERS: [&str; 4] =
     ["oracle-blind", "oracle-reports-stale", "oracle-current-pcid", "pcid-ignored"];
 const SEEDED: u32 = 907;
-const PAGE: &str = "docs/machine-rules.md";
+const PAGE: &str = "docs/reference/machine-rules.md";
 
 /// Runs `work` on all items, two at a time.
 fn in_pairs<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
@@ -374,26 +374,28 @@ fn page_of(rules: &[Rule]) -> String {
     let mut page = String::from(
         "<!-- SPDX-License-Identifier: GPL-2.0-only -->\n\
          # The machine's rules\n\n\
-         What the emulated TLBs must do and must not do. Each rule is one function of the guest in `machine/guest/rules/`,\n\
-         with a number that stays; `make test-machine` tries all of them, round robin and with a host thread for each vCPU,\n\
-         and then shows that each fails where it is broken on purpose. They rely on behaviour: an entry is changed without a\n\
-         flush, and what a read returns tells which translation was used.\n\n\
-         `Needs` are options of the machine or the guest without which a rule has no meaning. `Fails under` is the break:\n\
-         a value of `tlb-mutant=`, an option that replaces the one needed, or `stock`, that is `-cpu max,-pcid,-invpcid,tlb-model=off`.\n\
-         SDM: Intel 64 and IA-32 Architectures Software Developer's Manual, volume and section (paging is chapter 4 of 3A).\n\n\
+         What the emulated TLBs must do and must not do. Each rule is one function of the guest in\n\
+         `machine/x86_64/guest/rules/`, with a number that stays. `make test-machine` tries all of them, round robin and with a\n\
+         host thread for each vCPU, and then shows that each fails where it is broken on purpose. They rely on behaviour: an\n\
+         entry is changed without a flush, and what a read returns tells which translation was used.\n\n\
+         The second line of a rule names its source; what it *needs*, options of the machine or the guest without which it has\n\
+         no meaning; and what it *fails under*: a value of `tlb-mutant=`, an option that replaces the one needed, or `stock`,\n\
+         that is `-cpu max,-pcid,-invpcid,tlb-model=off`. SDM: Intel 64 and IA-32 Architectures Software Developer's Manual,\n\
+         volume and section (paging is chapter 4 of 3A). The other sources are pages beside this one.\n\n\
          Two longer tests stand beside the rules. `canary.c` repoints entries while all vCPUs use them, asks the oracle who\n\
          holds what, lets all read, and compares, 10,000 times. `fuzz.c` throws random values at CR0, CR3, CR4, INVPCID and\n\
          MSRs on all vCPUs and compares the faults with a model of its own (`make machine-fuzz`: five minutes).\n\n\
-         `CEASEFIRE_BLESS=1 make test-machine` writes this page; a test compares it with the source.\n\n\
-         | # | rule | source | needs | fails under |\n\
-         |---|---|---|---|---|\n",
+         `CEASEFIRE_BLESS=1 make test-machine` writes this page; a test compares it with the source.\n\n",
     );
     for rule in rules {
         let needs: Vec<&str> = rule.needs.iter().map(|need| need_in_words(need)).collect();
-        let name = rule.name.replace('|', "\\|");
-        let needs = needs.join(", ");
-        writeln!(page, "| {} | {name} | {} | {needs} | {} |", rule.number, rule.source, rule.killer)
-            .expect("a string takes everything");
+        let needs = if needs.is_empty() { String::new() } else { format!("; needs {}", needs.join(", ")) };
+        write!(
+            page,
+            "- {}: {}\n  {}{needs}; fails under {}\n",
+            rule.number, rule.name, rule.source, rule.killer
+        )
+        .expect("a string takes everything");
     }
     page
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Modelled cycles: what one repeat counted, each at a published price. It compares two kernels on the same
-//! work; it is no time. docs/modelled-cycles.md prints this table and says what it leaves out.
+//! work; it is no time. docs/reference/modelled-cycles.md prints this table and says what it leaves out.
 
 use crate::protocol::Run;
 use std::collections::BTreeMap;
@@ -243,7 +243,7 @@ mod tests {
         assert_eq!(modelled(count, End::Middle), Some(0.0));
     }
 
-    const PAGE: &str = "docs/modelled-cycles.md";
+    const PAGE: &str = "docs/reference/modelled-cycles.md";
     const MARK: &str = "<!-- from here on written by CEASEFIRE_BLESS=1 make test-unit -->\n";
 
     /// Medians per unit of rows of the command in [`PAGE`].
@@ -254,16 +254,32 @@ mod tests {
         ("munmap", &[("instructions", 10_802.1), ("walks", 2.0), ("invlpg", 1.0)]),
     ];
 
+    /// An item of a list, in lines of up to 116 columns.
+    fn item(text: &str) -> String {
+        let mut lines = vec![String::from("-")];
+        for word in text.split(' ') {
+            if lines.last().is_some_and(|line| line.chars().count() + word.chars().count() >= 116) {
+                lines.push(String::from(" "));
+            }
+            lines.last_mut().expect("one").extend([" ", word]);
+        }
+        lines.join("\n") + "\n"
+    }
+
     fn tables() -> String {
         let mut text = String::from(
             "\n## The constants\n\nCycles each.\n\n\
-             | what | counter | low | used | high | source |\n|---|---|---:|---:|---:|---|\n",
+             | what | counter | low | used | high |\n|---|---|---:|---:|---:|\n",
         );
         for cost in COSTS {
             let less = cost.less.map_or_else(String::new, |less| format!(" less `{less}`"));
             let [low, used, high] = [cost.low, cost.cycles(), cost.high];
-            let (name, counter, source) = (cost.name, cost.counter, cost.source);
-            let _ = writeln!(text, "| {name} | `{counter}`{less} | {low} | {used} | {high} | {source} |");
+            let (name, counter) = (cost.name, cost.counter);
+            let _ = writeln!(text, "| {name} | `{counter}`{less} | {low} | {used} | {high} |");
+        }
+        text.push_str("\nSources:\n\n");
+        for cost in COSTS {
+            text.push_str(&item(&format!("**{}**: {}", cost.name, cost.source)));
         }
         text.push_str(
             "\n## What the ends do\n\nThe counts of the command above, with every constant at its low end, as used, and at its \
