@@ -57,14 +57,14 @@ kernel-series: tool ## the ABIS kernel's whole change as a mailbox for `git am` 
 	@$(CEASEFIRE) lab build vanilla >/dev/null
 	@kernel/emit-series out/abis.mbox
 
-kernel-deb: tool ## Debian packages of the ABIS kernel for a real machine, with your configuration or CONFIG=FILE (docs/hardware.md)
+kernel-deb: tool ## Debian packages of the ABIS kernel for a real machine, with your configuration or CONFIG=FILE (docs/use/hardware.md)
 	@$(CEASEFIRE) lab kernel-deb $(if $(CONFIG),--config '$(CONFIG)')
 
-hardware-check: tool ## does this machine's processor keep what ABIS takes on trust? any kernel, any user (docs/hardware.md)
+hardware-check: tool ## does this machine's processor keep what ABIS takes on trust? any kernel, any user (docs/use/hardware.md)
 	@$(CEASEFIRE) lab run promises --on host --cpus $$([ "$$(nproc)" -gt 1 ] && echo 2 || echo 1) --units 1000 --out out/hardware-check
 	@sed -n '/"extra": {/,/}/p' out/hardware-check/results.json
 
-hardware-report: ## what to send of a real machine, as one archive; RESULTS=DIR adds measurements (docs/hardware.md)
+hardware-report: ## what to send of a real machine, as one archive; RESULTS=DIR adds measurements (docs/use/hardware.md)
 	@kernel/hardware-report out/hardware-report.tar.gz $(RESULTS) $(wildcard out/hardware-check)
 
 clean: ## remove what was built in the checkout (not the cache: ceasefire lab clean)

@@ -70,7 +70,7 @@ pub enum Verb {
         /// Kernels to build; where none is named, all but those that only some tests need (selftests-vanilla, checked-abis)
         kernels: Vec<String>,
     },
-    /// Debian packages of the kernel with ABIS, with a configuration of your own, for a real machine (docs/hardware.md)
+    /// Debian packages of the kernel with ABIS, with a configuration of your own, for a real machine (docs/use/hardware.md)
     KernelDeb(KernelDeb),
     /// Install the Debian packages that a part is built with
     #[command(hide = true)]
@@ -369,7 +369,7 @@ pub const SELFTEST_CPUS: u32 = 4;
 /// The machine has the TLBs of hardware and 4096 MiB where --tlb and --memory do not say otherwise.
 #[derive(Debug, Args)]
 pub struct Selftests {
-    /// Tests by name (docs/selftests.md); those of the subset where none is named
+    /// Tests by name (docs/reference/selftests.md); those of the subset where none is named
     pub tests: Vec<String>,
     #[arg(long, value_enum, default_value_t = Subset::All)]
     pub subset: Subset,

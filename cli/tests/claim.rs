@@ -5,7 +5,7 @@ mod common;
 use common::{lab_run, median, Scratch};
 use serde_json::Value;
 
-/// Where headline figures are measured (docs/machine.md).
+/// Where headline figures are measured (docs/reference/machine.md).
 const MACHINE: [&str; 4] = ["--cpus", "8", "--tlb", "hardware"];
 /// The same without the speculative walker, which walks for any present entry: it uses most pages of a small address
 /// space between one call and the next, and used pages must be flushed.

@@ -34,7 +34,7 @@ pub fn run(ctx: &Context, args: &KernelDeb) -> Result<()> {
         );
     }
     ctx.progress.note(format!(
-        "Linux {}: install, boot it once and roll back as docs/hardware.md says",
+        "Linux {}: install, boot it once and roll back as docs/use/hardware.md says",
         package.release
     ));
     Ok(())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Debian packages of a kernel with ABIS over the configuration of a machine that exists (docs/hardware.md).
+//! Debian packages of a kernel with ABIS over the configuration of a machine that exists (docs/use/hardware.md).
 
 use crate::cache::{Entry, Facts, Key};
 use crate::debian::apt::PackageKind;

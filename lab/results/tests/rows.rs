@@ -201,7 +201,7 @@ fn cost_rows_of_several_boots_are_repeats_of_one_row() {
     assert!(results.rows.iter().all(|row| row.cost && row.repeats == 6));
 }
 
-/// Per repeat first, then over the repeats; by hand from the constants of docs/modelled-cycles.md.
+/// Per repeat first, then over the repeats; by hand from the constants of docs/reference/modelled-cycles.md.
 #[test]
 fn cycles_are_modelled_per_repeat_from_everything_or_not_at_all() {
     let counted =

@@ -65,7 +65,7 @@ pub fn choose<'a>(list: &'a List, names: &[String], short: bool) -> Result<Vec<C
             known.sort_by_key(|known| crate::catalog::edit_distance(name, known));
             known.truncate(5);
             return Err(Error::usage(format!("there is no selftest named '{name}'")).remedy(format!(
-                "the nearest are: {}; all of them are in docs/selftests.md",
+                "the nearest are: {}; all of them are in docs/reference/selftests.md",
                 known.join(", ")
             )));
         };

@@ -26,7 +26,7 @@ impl Switch {
                 crate::files::release().map_or_else(String::new, |release| format!(" ({release})")),
                 modes.join(", ")
             ))
-            .remedy("boot a kernel that `make kernel-deb` makes (docs/hardware.md), or leave out --mode"),
+            .remedy("boot a kernel that `make kernel-deb` makes (docs/use/hardware.md), or leave out --mode"),
             _ => disk::error("read", Path::new(SWITCH), &error),
         })?;
         let switch = Switch { before: before.trim().to_string(), progress: progress.clone() };
@@ -64,7 +64,7 @@ fn refused(mode: &str, error: &io::Error) -> Error {
         Some(libc::EOPNOTSUPP) => {
             let said = reason().map_or_else(String::new, |reason| format!(": {reason}"));
             Error::skip(format!("the running kernel refuses ABIS's mode {mode} on this machine{said}"))
-                .remedy("leave that mode out; docs/hardware.md lists what a machine must have")
+                .remedy("leave that mode out; docs/use/hardware.md lists what a machine must have")
         }
         _ => disk::error("write", Path::new(SWITCH), error),
     }

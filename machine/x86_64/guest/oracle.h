@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The oracle's interface, as docs/machine-oracle.md has it. */
+/* The oracle's interface, as machine-oracle.md has it. */
 #ifndef GUEST_ORACLE_H
 #define GUEST_ORACLE_H
 
@@ -19,7 +19,7 @@ struct tlb_request {
 	uint32_t capacity, count;
 	uint64_t reserved[2], holders[4];
 } __attribute__((aligned(128)));
-_Static_assert(sizeof(struct tlb_request) == 128, "docs/machine-oracle.md");
+_Static_assert(sizeof(struct tlb_request) == 128, "machine-oracle.md");
 
 struct tlb_holder {
 	uint32_t apic_id;
@@ -28,7 +28,7 @@ struct tlb_holder {
 	uint32_t rights, state;
 	uint64_t linear, physical, root, reserved;
 };
-_Static_assert(sizeof(struct tlb_holder) == 48, "docs/machine-oracle.md");
+_Static_assert(sizeof(struct tlb_holder) == 48, "machine-oracle.md");
 
 struct tlb_context {
 	uint32_t apic_id, pcid;

@@ -281,7 +281,7 @@ pub(crate) fn cost(results: &Results, page: &mut String) {
     let modelled = ceasefire_results::schema::counter("cycles_modelled").filter(|figure| is_counted(&figure));
     if modelled.is_some() {
         page.push_str(
-            " Cycles (model) charge a published price for each, the same for every kernel (docs/modelled-cycles.md): they compare \
+            " Cycles (model) charge a published price for each, the same for every kernel (docs/reference/modelled-cycles.md): they compare \
              two kernels on the same work and are not a time.",
         );
     }

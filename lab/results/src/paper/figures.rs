@@ -146,7 +146,7 @@ pub const FIGURES: &[Figure] = &[
         unanswered: "The paper also gives run times (migrate 44 % less, cow-mt 20 % and 15 % less, mmap-read and msync-mt unchanged). \
                      There is no time here to hold against them.",
         differs: &[
-            "The six cases are written anew for the lab and are small: thousands of pages, not 32 GB. Each is in docs/workloads.md.",
+            "The six cases are written anew for the lab and are small: thousands of pages, not 32 GB. Each is in docs/reference/workloads.md.",
             "migrate and mmap-read unmap in batches, and a batch is one shootdown or none: look at the pages elided, too.",
             "anon-r-seq costs the paper 9 % of time on hardware; here it is modelled cycles on one processor, and the kernel stops \
              inserting where it does not pay. What it costs otherwise is in the figures of insertion.",
@@ -361,7 +361,7 @@ pub const FIGURES: &[Figure] = &[
                 page tables (full), and by an operation of the processor (full-hw).",
         unanswered: "The paper gives 550 cycles and more for an insertion, and expects hardware support to do away with most of it.",
         differs: &[
-            "The operation exists in the emulated machine alone (docs/machine-insert.md). It is charged as an INVLPG and a walk for each page; \
+            "The operation exists in the emulated machine alone (docs/reference/machine-insert.md). It is charged as an INVLPG and a walk for each page; \
              what it would cost is not known.",
             "A unit of anon-r-seq is little more than a fault on the zero page here; what the paper's program does with a page it does not say.",
         ],
@@ -383,7 +383,7 @@ pub const FIGURES: &[Figure] = &[
         section: "5, limitations (no figure)",
         shows: "The same rows as the kernel is by default: an address space in which insertion does not pay stops inserting.",
         unanswered: "The paper has no such mechanism.",
-        differs: &["With one processor insertion never pays. What several lose and gain until that is found is in docs/why-full-is-safe.md."],
+        differs: &["With one processor insertion never pays. What several lose and gain until that is found is in docs/measured/full.md."],
         claims: &[],
         works: &[Work { workloads: COSTS, ..COST }],
         axis: Axis::Workloads,

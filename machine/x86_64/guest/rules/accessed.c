@@ -72,7 +72,7 @@ RULE(704, "a cleared A stays clear across a switch to another PCID and back", "S
 	EXPECT_BITS(page, A);
 }
 
-RULE(705, "ideal: a write through an entry cached without D sets D alone", "docs/machine.md", IDEAL | QUIET,
+RULE(705, "ideal: a write through an entry cached without D sets D alone", "machine.md", IDEAL | QUIET,
      "ideal-accessed-with-dirty")
 {
 	uint64_t root = here();
@@ -84,7 +84,7 @@ RULE(705, "ideal: a write through an entry cached without D sets D alone", "docs
 	EXPECT_BITS(page, D);
 }
 
-RULE(706, "intel: a write through an entry cached without D sets A again, too", "docs/machine.md", INTEL,
+RULE(706, "intel: a write through an entry cached without D sets A again, too", "machine.md", INTEL,
      "intel-no-accessed-with-dirty")
 {
 	uint64_t root = here();
@@ -97,7 +97,7 @@ RULE(706, "intel: a write through an entry cached without D sets A again, too", 
 }
 
 RULE(707, "ideal: a walk that ends in a protection fault sets nothing in the entry that maps the page",
-     "docs/machine.md", IDEAL | QUIET, "ideal-accessed-on-fault")
+     "machine.md", IDEAL | QUIET, "ideal-accessed-on-fault")
 {
 	uint64_t root = here(), value;
 	struct page page = page_make(root, window(0), U | NX);
@@ -109,7 +109,7 @@ RULE(707, "ideal: a walk that ends in a protection fault sets nothing in the ent
 }
 
 RULE(708, "intel: a walk that ends in a protection fault sets A in the entry that maps the page, never D",
-     "docs/machine.md", INTEL, "intel-no-accessed-on-fault")
+     "machine.md", INTEL, "intel-no-accessed-on-fault")
 {
 	uint64_t root = here(), value;
 	struct page page = page_make(root, window(0), U | NX);
@@ -244,7 +244,7 @@ RULE(713, "a write is never done after its entry was taken away without D in wha
 	text("%lu taken, %lu dirty", taken, dirty);
 }
 
-RULE(714, "ideal: a protection fault of a page of 1 GiB sets nothing in its entry either", "docs/machine.md", IDEAL | QUIET,
+RULE(714, "ideal: a protection fault of a page of 1 GiB sets nothing in its entry either", "machine.md", IDEAL | QUIET,
      "ideal-accessed-on-fault")
 {
 	uint64_t root = here();

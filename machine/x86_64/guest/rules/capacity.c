@@ -41,7 +41,7 @@ static unsigned int kept_of(unsigned int count)
 	return many_old(window(0), count);
 }
 
-RULE(1001, "of many pages no more are kept than there are entries", "docs/machine.md", BOUNDED, "capacity-ignored")
+RULE(1001, "of many pages no more are kept than there are entries", "machine.md", BOUNDED, "capacity-ignored")
 {
 	unsigned int kept = kept_of(MANY);
 
@@ -56,7 +56,7 @@ static unsigned int set_of(uint64_t page)
 	return (page ^ page >> 3 ^ page >> 6) & (ENTRIES / WAYS - 1);
 }
 
-RULE(1002, "what was displaced is really gone: no faster way to it is left", "docs/machine.md", BOUNDED,
+RULE(1002, "what was displaced is really gone: no faster way to it is left", "machine.md", BOUNDED,
      "eviction-keeps-fast")
 {
 	uint64_t root = space();
@@ -75,7 +75,7 @@ RULE(1002, "what was displaced is really gone: no faster way to it is left", "do
 	EXPECT_NEW(page);
 }
 
-RULE(1003, "half as many pages in a row as there are entries are all kept", "docs/machine.md", BOUNDED | QUIET,
+RULE(1003, "half as many pages in a row as there are entries are all kept", "machine.md", BOUNDED | QUIET,
      "tlb-entries=16")
 {
 	unsigned int kept = kept_of(ENTRIES / 2);
@@ -83,7 +83,7 @@ RULE(1003, "half as many pages in a row as there are entries are all kept", "doc
 	CHECK(kept == ENTRIES / 2, "%u of %u were kept", kept, ENTRIES / 2);
 }
 
-RULE(1004, "a set holds as many pages as it has ways, and the one filled longest ago makes room", "docs/machine.md",
+RULE(1004, "a set holds as many pages as it has ways, and the one filled longest ago makes room", "machine.md",
      BOUNDED | QUIET, "capacity-ignored")
 {
 	uint64_t root = space();
@@ -105,7 +105,7 @@ RULE(1004, "a set holds as many pages as it has ways, and the one filled longest
 	EXPECT_NEW(pages[0]);
 }
 
-RULE(1005, "code whose translation was displaced is fetched anew", "docs/machine.md", BOUNDED, "eviction-keeps-fast")
+RULE(1005, "code whose translation was displaced is fetched anew", "machine.md", BOUNDED, "eviction-keeps-fast")
 {
 	uint64_t root = space(), value;
 	struct page page = page_make(root, window(0), PAGE_FLAGS);
@@ -124,7 +124,7 @@ RULE(1005, "code whose translation was displaced is fetched anew", "docs/machine
 	CHECK(value == 22, "the old code was executed");
 }
 
-RULE(1006, "translations of other PCIDs are displaced, too", "docs/machine.md", PCID | BOUNDED, "capacity-ignored")
+RULE(1006, "translations of other PCIDs are displaced, too", "machine.md", PCID | BOUNDED, "capacity-ignored")
 {
 	uint64_t root = space();
 	struct page page;
@@ -138,7 +138,7 @@ RULE(1006, "translations of other PCIDs are displaced, too", "docs/machine.md", 
 	EXPECT_NEW(page);
 }
 
-RULE(1007, "global and large translations are displaced, too", "docs/machine.md", BOUNDED, "capacity-ignored")
+RULE(1007, "global and large translations are displaced, too", "machine.md", BOUNDED, "capacity-ignored")
 {
 	uint64_t root = space();
 	uint64_t old = frame_alloc_2m(OLD), new = frame_alloc_2m(NEW);
@@ -156,7 +156,7 @@ RULE(1007, "global and large translations are displaced, too", "docs/machine.md"
 	expect(window(PAGE_1G), NEW, __LINE__);
 }
 
-RULE(1008, "a large TLB keeps thousands of pages", "docs/machine.md", LARGE | QUIET, "tlb-entries=64")
+RULE(1008, "a large TLB keeps thousands of pages", "machine.md", LARGE | QUIET, "tlb-entries=64")
 {
 	unsigned int kept = kept_of(4096);
 

@@ -99,12 +99,12 @@ static void keep_pcids(unsigned int count)
 	}
 }
 
-RULE(207, "the translations of 8 PCIDs are kept", "docs/machine.md", PCID | LARGE, "contexts-four")
+RULE(207, "the translations of 8 PCIDs are kept", "machine.md", PCID | LARGE, "contexts-four")
 {
 	keep_pcids(8);
 }
 
-RULE(208, "of more PCIDs than are kept, the least recently used go first", "docs/machine.md", PCID | LARGE,
+RULE(208, "of more PCIDs than are kept, the least recently used go first", "machine.md", PCID | LARGE,
      "contexts-four")
 {
 	enum { COUNT = 200 };

@@ -118,7 +118,7 @@ static void reset_look(struct cpu *cpu)
 	reset.two = load(reset.trio.two.address);
 }
 
-RULE(507, "INIT drops everything", "docs/machine-oracle.md STATS", PCID | CPUS2, "reset-keeps")
+RULE(507, "INIT drops everything", "machine-oracle.md STATS", PCID | CPUS2, "reset-keeps")
 {
 	on_cpu(1, reset_fill, NULL);
 	CHECK(cpu_restart(1, reset_look), "the CPU does not come back");

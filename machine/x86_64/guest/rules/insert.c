@@ -3,7 +3,7 @@
 #include "rules.h"
 
 #define PAGE_FLAGS (W | U)
-#define DOC "docs/machine-insert.md"
+#define DOC "machine-insert.md"
 #define WAYS 8
 
 static int insert_try(uint64_t address, uint64_t pages)

@@ -3,7 +3,7 @@
 #include "oracle.h"
 #include "rules.h"
 
-#define DOC "docs/machine-oracle.md"
+#define DOC "machine-oracle.md"
 
 RULE(1301, "CPUID announces the oracle and says what the machine is", DOC " Finding it", ORACLE, "stock")
 {

@@ -130,7 +130,7 @@ RULE(905, "speculation starts from a stale paging-structure entry as any walk do
 	give_up("it never did");
 }
 
-RULE(906, "without speculation the accessed bit of a page nobody touches stays clear", "docs/machine.md", QUIET,
+RULE(906, "without speculation the accessed bit of a page nobody touches stays clear", "machine.md", QUIET,
      "tlb-speculation-us=20")
 {
 	uint64_t root = here();
@@ -145,7 +145,7 @@ RULE(906, "without speculation the accessed bit of a page nobody touches stays c
 	CHECK(!(*page.pte & A), "A is set");
 }
 
-RULE(907, "under icount the same seed speculates the same, another one does not", "docs/machine.md",
+RULE(907, "under icount the same seed speculates the same, another one does not", "machine.md",
      SPECULATION | ICOUNT, "tlb-seed=2")
 {
 	enum { PAGES = 64 };

@@ -7,7 +7,7 @@
 #include "rules.h"
 
 #define PAGE_FLAGS (W | U | A | D)
-#define DOC "docs/machine-oracle.md STATS"
+#define DOC "machine-oracle.md STATS"
 
 static struct {
 	uint64_t root;

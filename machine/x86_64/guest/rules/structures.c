@@ -125,7 +125,7 @@ RULE(805, "INVPCID type 0 drops those for its address", "SDM 3A 4.10.4.1", PCID 
 	expect(f.second, NEW, __LINE__);
 }
 
-RULE(806, "INVPCID type 0 keeps those for other addresses and other PCIDs", "docs/machine.md",
+RULE(806, "INVPCID type 0 keeps those for other addresses and other PCIDs", "machine.md",
      PCID | INVPCID | STRUCTURES | QUIET, "invpcid-drops-structures")
 {
 	struct fork f;
@@ -307,7 +307,7 @@ RULE(817, "a walk that starts from a cached PDE leaves A of the levels above alo
 		CHECK(!(*entry(f.root, f.first, level) & A), "level %u has A", level);
 }
 
-RULE(818, "there are no more than tlb-psc of them", "docs/machine.md", STRUCTURES | QUIET, "structures-unbounded")
+RULE(818, "there are no more than tlb-psc of them", "machine.md", STRUCTURES | QUIET, "structures-unbounded")
 {
 	enum { MANY = 200 };
 	uint64_t root = space(), stale = 0, size = option_number("psc", 32);

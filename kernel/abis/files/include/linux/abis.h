@@ -5,7 +5,7 @@
  * Beside a page table lie two bytes for each PTE, its software PTE (SPTE), under
  * the same lock. It says who may still hold what was filled from that slot, as
  * long as the accessed bit is clear; mm/abis/engine/ decides what follows from
- * it. Documentation: docs/why-it-is-safe.md of the series.
+ * it. Documentation: docs/proofs/idle.md of the series.
  *
  * Static keys: tracking (SPTEs are kept) encloses eliding (flushes are left
  * out), so that no elision ever trusts an SPTE that somebody did not keep. In mode

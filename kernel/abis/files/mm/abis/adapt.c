@@ -22,7 +22,7 @@
  * for its flush to be left out. So in the long run insertion costs no more than it
  * brings, and half of what flushes cost in spite of it.
  *
- * The points are modelled cycles (docs/modelled-cycles.md of the series), some 250
+ * The points are modelled cycles (docs/reference/modelled-cycles.md of the series), some 250
  * each: two loads of CR3, two INVLPG, and the instructions around them for an
  * insertion at once of any number of pages, and the work for each page. What is hidden
  * (insert.c) goes on costing: each fault of a read, by others or after the TLB has lost

@@ -392,7 +392,7 @@ static bool is_next(const struct slot *slot)
 }
 
 /*
- * By the machine (docs/machine-insert.md of the series; no processor can). It takes
+ * By the machine (docs/reference/machine-insert.md of the series; no processor can). It takes
  * the page from the primary, which is set first: not with the accessed bit, and the
  * machine leaves that clear. From then on anyone may walk to it, this CPU, too; who
  * does sets the bit, and what the SPTE says does not matter any more. Nobody asks
