@@ -10,7 +10,7 @@ CEASEFIRE  := $(TARGET)/release/ceasefire
 .DEFAULT_GOAL := help
 
 help: ## this list
-	@echo 'Ceasefire: TLB shootdowns made rare, visible and predictable.'
+	@echo 'Ceasefire: fewer TLB shootdowns, with counts you can check.'
 	@echo
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | while IFS='|' read -r goal text; do \
 		printf '%-22s %s\n' "$$goal" "$$text"; done

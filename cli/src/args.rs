@@ -7,7 +7,7 @@ use ceasefire_results::compare::Mapping;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
-/// TLB shootdowns made rare, visible and predictable.
+/// Fewer TLB shootdowns, with counts you can check.
 #[derive(Debug, Parser)]
 #[command(name = "ceasefire", version, max_term_width = 100)]
 pub struct Arguments {
