@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `lab clean`: what the cache holds, and making room.
 
-use ceasefire_base::{exec::print_line, Error, Result};
 use ceasefire_artifacts::Context;
+use ceasefire_base::{exec::print_line, Error, Result};
 use std::time::Duration;
 
 pub fn run(ctx: &Context, older_than: Option<&str>) -> Result<()> {

@@ -3,8 +3,8 @@
 
 use super::measure;
 use crate::args::KernelDeb;
-use ceasefire_base::{disk, exec::print_line, Result};
 use ceasefire_artifacts::{kernel, package, Context};
+use ceasefire_base::{disk, exec::print_line, Result};
 use ceasefire_run::files;
 use std::fs;
 

@@ -10,8 +10,8 @@ mod selftests;
 mod shell;
 
 use crate::args::{Lab, Prepared, Verb};
-use ceasefire_base::{cancel, exec::print_line, Error, Progress, Result, Verbosity};
 use ceasefire_artifacts::{kernel, machine, Context};
+use ceasefire_base::{cancel, exec::print_line, Error, Progress, Result, Verbosity};
 use ceasefire_run::doctor;
 use std::io::IsTerminal;
 

@@ -3,8 +3,8 @@
 
 use super::measure;
 use crate::args;
-use ceasefire_base::{Error, Result};
 use ceasefire_artifacts::{apps, Context};
+use ceasefire_base::{Error, Result};
 use ceasefire_run::files::{self, Scratch};
 use ceasefire_run::image::Images;
 use ceasefire_run::plan::{Boot, Request};

@@ -2,8 +2,8 @@
 //! Boots the guest that tries the machine's rules (machine/guest) and reads its lines.
 
 use crate::common::Scratch;
-use ceasefire_base::{Progress, Verbosity};
 use ceasefire_artifacts::{guest, machine, Context};
+use ceasefire_base::{Progress, Verbosity};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -567,7 +567,8 @@ mod tests {
         assert!(check_layers(&[layer("/lab", ""), layer("/engine", "mm")]).is_ok());
         let error = check_layers(&[layer("/lab/mm", "mm"), layer("/engine", "mm")]).expect_err("twice");
         assert_eq!(error.message, "mm/a.c lies in /lab/mm and in /engine");
-        let error = Changes::of_groups(Path::new("/no/such/dir"), &["abis".into()], Vec::new()).expect_err("none");
+        let error =
+            Changes::of_groups(Path::new("/no/such/dir"), &["abis".into()], Vec::new()).expect_err("none");
         assert!(error.message.contains("series"), "{error:?}");
         let dir = std::env::temp_dir().join(format!("ceasefire-series-{}", std::process::id()));
         fs::create_dir_all(dir.join("patches")).expect("made");

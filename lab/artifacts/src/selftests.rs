@@ -2,10 +2,10 @@
 //! Linux's own tests of memory management, tools/testing/selftests/mm: built from the source that the kernels are built
 //! from, as static programs in an archive for the guest; and the list of those that are run (kernel/selftests.toml).
 
-use crate::kernel;
 use crate::cache::{Facts, Key};
 use crate::cpio::Archive;
 use crate::debian::apt::PackageKind;
+use crate::kernel;
 use crate::recipe::{self, step_options, Base, Source};
 use crate::Context;
 use ceasefire_base::exec::{self, Command};

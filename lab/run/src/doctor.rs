@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What works on this machine, and the remedy for what does not. Looks only; changes nothing.
 
-use ceasefire_base::{disk, exec, progress::clock, Error, Result};
 use ceasefire_artifacts::{debian, kernel, machine, Context};
+use ceasefire_base::{disk, exec, progress::clock, Error, Result};
 use serde::Serialize;
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Writing results so that a reader never meets half a file, and a few facts about this machine.
 
-use ceasefire_base::{disk, Progress, Result};
 use ceasefire_artifacts::lock::{self, Lock};
+use ceasefire_base::{disk, Progress, Result};
 use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;

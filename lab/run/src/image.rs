@@ -2,8 +2,8 @@
 //! The initial file system of a boot: base, applications where they are needed, and the job.
 
 use crate::plan::Boot;
-use ceasefire_base::{disk, exec, Result};
 use ceasefire_artifacts::{apps, guest, Context};
+use ceasefire_base::{disk, exec, Result};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

@@ -6,11 +6,11 @@ use crate::files::Scratch;
 use crate::image::Images;
 use crate::plan::Boot;
 use crate::qemu::{self, Accel, Console, Cpu, Hardware};
-use ceasefire_base::exec::Command;
-use ceasefire_base::{disk, Error, Kind, Result};
 use ceasefire_artifacts::kernel::KernelImage;
 use ceasefire_artifacts::machine::Machine;
 use ceasefire_artifacts::Context;
+use ceasefire_base::exec::Command;
+use ceasefire_base::{disk, Error, Kind, Result};
 use std::fs::OpenOptions;
 use std::time::Duration;
 
