@@ -52,12 +52,6 @@ pub(crate) fn in_order(results: &Results, cost: bool) -> Vec<&Row> {
     rows
 }
 
-/// Same workload, threads and machine: the rows a baseline row may be held against.
-pub(crate) fn is_same_work(a: &Row, b: &Row) -> bool {
-    (&a.workload, a.threads, a.vcpus, a.nodes, a.cost, &a.set, &a.thread_mode, a.seed)
-        == (&b.workload, b.threads, b.vcpus, b.nodes, b.cost, &b.set, &b.thread_mode, b.seed)
-}
-
 pub(crate) fn sentences(results: &Results) -> Vec<String> {
     let rows = shown(results);
     let labels = kernels(&rows);
@@ -127,7 +121,7 @@ fn against(rows: &[&Row], baseline: &str, other: &str) -> String {
     let mut ipis = Vec::new();
     let (mut matched, mut from_zero, mut stayed_zero) = (0u64, 0u64, 0u64);
     for row in rows.iter().filter(|row| row.kernel_label() == other) {
-        let Some(base) = rows.iter().find(|b| b.kernel_label() == baseline && is_same_work(b, row)) else {
+        let Some(base) = rows.iter().find(|b| b.kernel_label() == baseline && row.is_same_work(b)) else {
             continue;
         };
         matched += 1;

@@ -6,7 +6,7 @@ use crate::finding::in_order;
 use crate::numbers::{figure, grouped, median, with_range, ABSENT};
 use ceasefire_base::text::{clean, command, count, flow, pad_left, pad_right, width, wrap, Paint};
 use ceasefire_results::abis::{has_unpaid, inserted_per_fault};
-use ceasefire_results::schema::{Control, Results, Row, Unmeasured};
+use ceasefire_results::schema::{Condition, Control, Results, Row, Unmeasured};
 use ceasefire_results::Verdict;
 
 pub use ceasefire_base::text::{use_colour, Options};
@@ -82,34 +82,21 @@ pub fn render(results: &Results, options: &Options) -> String {
 /// What tells rows apart beside workload and threads, where the file holds more than one of it.
 struct Variants {
     kernel: bool,
-    shape: bool,
+    conditions: Vec<&'static Condition>,
 }
 
 impl Variants {
     fn of(rows: &[&Row]) -> Variants {
-        let differ = |same: fn(&Row, &Row) -> bool| rows.iter().any(|row| !same(row, rows[0]));
         Variants {
-            kernel: differ(|a, b| a.kernel_label() == b.kernel_label()),
-            shape: differ(|a, b| (a.vcpus, a.nodes, &a.thread_mode) == (b.vcpus, b.nodes, &b.thread_mode)),
+            kernel: rows.iter().any(|row| row.kernel_label() != rows[0].kernel_label()),
+            conditions: Condition::telling(rows),
         }
     }
 
     fn label(&self, row: &Row) -> String {
-        let mut parts = Vec::new();
-        if self.kernel {
-            parts.push(clean(&row.kernel_label()));
-        }
-        if self.shape {
-            let vcpus = count(u64::from(row.vcpus), "vCPU");
-            parts.push(match (row.nodes, &row.thread_mode) {
-                (0 | 1, None) => vcpus,
-                (0 | 1, Some(mode)) => format!("{vcpus} ({})", clean(mode)),
-                (nodes, _) => format!("{vcpus}/{nodes} nodes"),
-            });
-        }
-        if let Some(set) = &row.set {
-            parts.push(clean(set));
-        }
+        let kernel = self.kernel.then(|| row.kernel_label());
+        let words = self.conditions.iter().filter_map(|condition| (condition.words)(row));
+        let parts: Vec<String> = kernel.into_iter().chain(words).map(|part| clean(&part)).collect();
         parts.join(", ")
     }
 }

@@ -214,3 +214,34 @@ fn a_machine_that_counts_and_one_that_does_not_are_one_warning() {
     let text = ceasefire_report::comparison(&comparison, &Options { width: 100, colour: false });
     assert!(text.contains("walks") && text.contains("+12.5 %"), "{text}");
 }
+
+/// With and without an argument of the kernel are two rows; a file that has one of them alone is compared, and says so.
+#[test]
+fn rows_of_other_kernel_arguments_are_told_apart() {
+    let exactly = |value: f64| spread(value, value, value);
+    let with = |value: f64| Row { kernel_args: Some("x=0".into()), ..row(exactly(value)) };
+    let both = |one: f64, other: f64| file(vec![row(exactly(one)), with(other)]);
+    let comparison =
+        compare(&both(1.0, 5.0), &file(vec![with(5.0), row(exactly(2.0))]), &[]).expect("comparable");
+    let found: Vec<_> = comparison.over(1.0).iter().map(|one| ceasefire_report::regression(one)).collect();
+    assert_eq!(
+        found,
+        ["munmap, 8 threads, 8 vCPUs, vanilla: sent per call rose from 1.00 to 2.00 (+100.0 %)"]
+    );
+    assert!(comparison.warnings.is_empty(), "{:?}", comparison.warnings);
+    let json = comparison.to_json().expect("JSON");
+    assert!(json.contains("\"conditions\": [\n          \"x=0\"\n"), "{json}");
+
+    let comparison =
+        compare(&file(vec![row(exactly(1.0))]), &file(vec![with(5.0)]), &[]).expect("comparable");
+    assert_eq!(comparison.warnings, ["rows differ in kernel arguments: none and x=0"]);
+    let table = ceasefire_report::comparison(&comparison, &Options { width: 80, colour: false });
+    assert!(table.contains("munmap, 8 threads, 8 vCPUs, vanilla, x=0"), "{table}");
+
+    let (table, page) = (
+        ceasefire_report::table::render(&both(1.0, 5.0), &Options { width: 120, colour: false }),
+        ceasefire_report::page::html(&both(1.0, 5.0)).expect("a page"),
+    );
+    assert!(table.contains("munmap    x=0"), "{table}");
+    assert!(page.contains("condition</th>") && page.contains(">x=0</td>"));
+}

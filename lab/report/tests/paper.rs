@@ -119,8 +119,9 @@ fn a_file_is_read_as_it_was_written_and_nothing_else_is() {
     let small = paper(&["figure-7"]);
     let text = small.to_json().expect("written");
     assert_eq!(Paper::from_json(text.as_bytes(), "x").expect("read"), small);
-    // What the cli's test makes a page from.
-    golden("paper.json", &text);
+    // Written before rows told all of their conditions; the cli's test makes a page from it, too.
+    let old = Paper::from_json(include_bytes!("golden/paper.json"), "x").expect("an old file is read");
+    assert_eq!(old, small);
     for (wrong, fragment) in [
         (text.replace("ceasefire.paper/1", "ceasefire.paper/2"), "another form"),
         (text.replace("\"repeats\": 5", "\"repeats\": \"many\""), "not a file of the paper"),

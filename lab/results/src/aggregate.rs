@@ -19,18 +19,16 @@ pub struct RowKey {
     pub kernel: String,
     /// `None` for a kernel without modes.
     pub mode: Option<String>,
-    pub adaptive: Option<bool>,
     pub vcpus: u32,
     pub nodes: u32,
     pub cost: bool,
-    /// Only where they differ from the environment's.
+    /// `tcg` or `kvm`.
     pub accel: Option<String>,
     pub thread_mode: Option<String>,
     pub slice_us: Option<u32>,
     pub cpu: Option<String>,
-    pub thp: Option<String>,
-    pub pti: Option<bool>,
-    pub pcid: Option<bool>,
+    /// Words added to the kernel's command line: they change what it does.
+    pub kernel_args: Option<String>,
     /// `KEY=VALUE,…` given to the workloads of this log.
     pub set: Option<String>,
     pub la57: Option<bool>,
@@ -48,14 +46,38 @@ impl RowKey {
             0 | 1 => format!("{} vCPUs", self.vcpus),
             nodes => format!("{} vCPUs in {nodes} nodes", self.vcpus),
         };
-        format!("{kernel}, {shape}")
+        let arguments = self.kernel_args.as_ref().map_or_else(String::new, |words| format!(", {words}"));
+        format!("{kernel}, {shape}{arguments}")
     }
 }
 
-/// One row in the making: all repeats with the same key, workload, threads and seed.
+/// What the guest says of itself.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Heard<'a> {
+    thp: Option<&'a str>,
+    pti: Option<bool>,
+    pcid: Option<bool>,
+}
+
+impl Heard<'_> {
+    fn of(log: &GuestLog) -> Heard<'_> {
+        let boot = log.boot.as_ref();
+        Heard {
+            thp: boot.and_then(|boot| boot.thp.as_deref()),
+            pti: boot.and_then(|boot| boot.pti),
+            pcid: boot.and_then(|boot| boot.pcid),
+        }
+    }
+}
+
+/// One row in the making: all repeats with the same conditions, workload, threads and seed.
 struct Group<'a> {
     key: &'a RowKey,
+    heard: Heard<'a>,
     runs: Vec<&'a Run>,
+    /// By index; the last one is known.
+    boots: u32,
+    last_boot: usize,
 }
 
 /// Makes rows of complete logs. An error names what makes the logs unusable: a log that is not
@@ -64,16 +86,17 @@ pub fn aggregate(environment: Environment, logs: &[(RowKey, GuestLog)]) -> Resul
     let is_host = environment.place == HOST;
     let mut results = Results::new(environment);
     let mut groups: Vec<Group> = Vec::new();
-    for (key, log) in logs {
+    for (boot, (key, log)) in logs.iter().enumerate() {
         log.usable()
             .map_err(|error| Error { message: format!("{}: {}", key.label(), error.message), ..error })?;
         results.problems.extend(log.problems.iter().map(|problem| format!("{}: {problem}", key.label())));
         results.skipped.extend(log.skips.iter().map(|skip| unmeasured(key, skip)));
         results.failed.extend(log.fails.iter().map(|fail| unmeasured(key, fail)));
         for run in log.runs.iter().filter(|run| run.units > 0) {
-            match groups.iter_mut().find(|group| group.takes(key, run)) {
-                Some(group) => group.runs.push(run),
-                None => groups.push(Group { key, runs: vec![run] }),
+            let heard = Heard::of(log);
+            match groups.iter_mut().find(|group| group.takes(key, heard, run)) {
+                Some(group) => group.add(run, boot),
+                None => groups.push(Group { key, heard, runs: vec![run], boots: 1, last_boot: boot }),
             }
         }
         // Work of zero units is no measurement: the row is missing and the reader must hear it.
@@ -144,9 +167,16 @@ fn check_work(groups: &[Group]) -> Result<()> {
 }
 
 impl<'a> Group<'a> {
-    fn takes(&self, key: &RowKey, run: &Run) -> bool {
+    fn add(&mut self, run: &'a Run, boot: usize) {
+        self.runs.push(run);
+        self.boots += u32::from(self.last_boot != boot);
+        self.last_boot = boot;
+    }
+
+    fn takes(&self, key: &RowKey, heard: Heard, run: &Run) -> bool {
         let first = self.runs[0];
         self.key == key
+            && self.heard == heard
             && first.workload == run.workload
             && first.threads == run.threads
             && first.seed == run.seed
@@ -170,7 +200,6 @@ impl<'a> Group<'a> {
             workload: first.workload.clone(),
             kernel: key.kernel.clone(),
             mode: key.mode.clone(),
-            adaptive: key.adaptive,
             vcpus: key.vcpus,
             nodes: key.nodes,
             threads: first.threads,
@@ -207,9 +236,11 @@ impl<'a> Group<'a> {
             thread_mode: key.thread_mode.clone(),
             slice_us: key.slice_us,
             cpu: key.cpu.clone(),
-            thp: key.thp.clone(),
-            pti: key.pti,
-            pcid: key.pcid,
+            thp: self.heard.thp.map(String::from),
+            pti: self.heard.pti,
+            pcid: self.heard.pcid,
+            kernel_args: key.kernel_args.clone(),
+            boots: self.boots,
             set: key.set.clone(),
             la57: key.la57,
             tlb: key.tlb.clone(),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Two results files side by side: matched rows, their changes, and which changes are regressions.
 
-use crate::schema::{self, Results, Row};
+use crate::schema::{self, Condition, Results, Row, CONDITIONS};
 use crate::stats::Spread;
 use ceasefire_base::text::count;
 use ceasefire_base::{Error, Result};
@@ -104,6 +104,8 @@ pub struct RowName {
     pub vcpus: u32,
     pub nodes: u32,
     pub cost: bool,
+    /// What else tells rows of these files apart: kernel arguments, settings, the machine.
+    pub conditions: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -146,8 +148,9 @@ impl Change {
 }
 
 impl RowName {
-    fn of(row: &Row) -> RowName {
+    fn of(row: &Row, told: &[&Condition]) -> RowName {
         RowName {
+            conditions: told.iter().filter_map(|condition| (condition.words)(row)).collect(),
             workload: row.workload.clone(),
             kernel: row.kernel.clone(),
             mode: row.mode.clone(),
@@ -164,7 +167,8 @@ impl RowName {
         let cost = if self.cost { ", cost" } else { "" };
         let threads = count(u64::from(self.threads), "thread");
         let vcpus = count(u64::from(self.vcpus), "vCPU");
-        format!("{}, {threads}, {vcpus}{nodes}, {}{mode}{cost}", self.workload, self.kernel)
+        let conditions: String = self.conditions.iter().map(|words| format!(", {words}")).collect();
+        format!("{}, {threads}, {vcpus}{nodes}, {}{mode}{cost}{conditions}", self.workload, self.kernel)
     }
 }
 
@@ -190,6 +194,7 @@ pub fn compare(a: &Results, b: &Results, mappings: &[Mapping]) -> Result<Compari
     let rows_a: Vec<&Row> = a.rows.iter().filter(|row| is_mapped(row, |mapping| &mapping.a)).collect();
     let mut rows_b: Vec<Option<&Row>> =
         b.rows.iter().filter(|row| is_mapped(row, |mapping| &mapping.b)).map(Some).collect();
+    let told = told(&rows_a.iter().copied().chain(rows_b.iter().copied().flatten()).collect::<Vec<_>>());
 
     let mut comparison = Comparison {
         schema: SCHEMA,
@@ -198,24 +203,24 @@ pub fn compare(a: &Results, b: &Results, mappings: &[Mapping]) -> Result<Compari
         only_b: Vec::new(),
         warnings: environment_warnings(a, b),
     };
-    for row in rows_a {
-        let partners = |want_seed: bool| {
-            rows_b.iter().position(|other| {
-                other.is_some_and(|other| {
-                    is_partner(row, other, mappings.as_deref()) && (!want_seed || row.seed == other.seed)
-                })
-            })
-        };
-        // The same seed first: other seeds may do other work.
-        let Some(index) = partners(true).or_else(|| partners(false)) else {
-            comparison.only_a.push(RowName::of(row));
-            continue;
-        };
-        if let Some(partner) = rows_b[index].take() {
-            comparison.add(row, partner);
+    // The same conditions and seed first, for all rows: other seeds may do other work.
+    let nearness: [fn(&Row, &Row) -> bool; 3] =
+        [|a, b| a.is_alike(b) && a.seed == b.seed, |a, b| a.is_alike(b), |_, _| true];
+    let mut partners: Vec<Option<&Row>> = vec![None; rows_a.len()];
+    for is_near in nearness {
+        for (row, partner) in rows_a.iter().zip(&mut partners).filter(|(_, partner)| partner.is_none()) {
+            let is_it = |other: &&Row| is_partner(row, other, mappings.as_deref()) && is_near(row, other);
+            *partner =
+                rows_b.iter_mut().find(|other| other.as_ref().is_some_and(is_it)).and_then(Option::take);
         }
     }
-    comparison.only_b.extend(rows_b.iter().flatten().map(|row| RowName::of(row)));
+    for (row, partner) in rows_a.iter().zip(partners) {
+        match partner {
+            Some(partner) => comparison.add(row, partner, &told),
+            None => comparison.only_a.push(RowName::of(row, &told)),
+        }
+    }
+    comparison.only_b.extend(rows_b.iter().flatten().map(|row| RowName::of(row, &told)));
     if comparison.rows.is_empty() {
         return Err(Error::usage("no row of the first file has a partner in the second")
             .remedy("compare files of the same workloads, threads, vCPUs and nodes, or say which kernels belong together: --map vanilla=abis:full"));
@@ -261,9 +266,16 @@ fn is_partner(a: &Row, b: &Row, mappings: Option<&[Mapping]>) -> bool {
         == (&b.workload, b.threads, b.vcpus, b.nodes, b.cost, &b.set);
     let is_same_kernel = match mappings {
         Some(list) => list.iter().any(|mapping| mapping.a == Side::of(a) && mapping.b == Side::of(b)),
-        None => Side::of(a) == Side::of(b) && a.adaptive == b.adaptive,
+        None => Side::of(a) == Side::of(b),
     };
     is_same_place && is_same_kernel
+}
+
+/// Beside what a name says anyway.
+fn told(rows: &[&Row]) -> Vec<&'static Condition> {
+    let mut told = Condition::telling(rows);
+    told.retain(|condition| condition.name != CONDITIONS[0].name);
+    told
 }
 
 fn environment_warnings(a: &Results, b: &Results) -> Vec<String> {
@@ -297,8 +309,12 @@ fn differ_in_costs(a: &schema::Environment, b: &schema::Environment) -> bool {
 }
 
 impl Comparison {
-    fn add(&mut self, a: &Row, b: &Row) {
-        let name = RowName::of(b);
+    fn add(&mut self, a: &Row, b: &Row, told: &[&Condition]) {
+        let name = RowName::of(b, told);
+        for condition in CONDITIONS.iter().filter(|condition| condition.differs(a, b)) {
+            let words = |row: &Row| (condition.words)(row).unwrap_or_else(|| "none".into());
+            self.warn_once(&format!("rows differ in {}: {} and {}", condition.name, words(a), words(b)));
+        }
         if a.unit != b.unit {
             self.warnings.push(format!(
                 "{}: counted per '{}' and per '{}', not compared",
@@ -336,7 +352,7 @@ impl Comparison {
                 }
             }
         }
-        self.rows.push(RowChange { a: RowName::of(a), b: name, unit: b.unit.clone(), changes });
+        self.rows.push(RowChange { a: RowName::of(a, told), b: name, unit: b.unit.clone(), changes });
     }
 
     fn warn_once(&mut self, sentence: &str) {

@@ -225,13 +225,7 @@ impl Paper {
 }
 
 fn row_of<'a>(rows: &'a [Row], kernel: &str, base: &Row) -> Option<&'a Row> {
-    rows.iter().find(|row| row.kernel_label() == kernel && is_same_place(row, base))
-}
-
-/// The same work on the same machine.
-fn is_same_place(a: &Row, b: &Row) -> bool {
-    (&a.workload, a.threads, a.vcpus, a.nodes, a.cost, &a.set, &a.tlb)
-        == (&b.workload, b.threads, b.vcpus, b.nodes, b.cost, &b.set, &b.tlb)
+    rows.iter().find(|row| row.kernel_label() == kernel && row.is_same_work(base))
 }
 
 fn change(old: Spread, new: Spread) -> Option<f64> {

@@ -3,10 +3,12 @@
 //! Fields are added, never renamed; null means "not measured"; a reader ignores fields it does not know.
 
 mod check;
+mod conditions;
 mod counters;
 mod environment;
 mod row;
 
+pub use conditions::{Condition, CONDITIONS};
 pub use counters::{counter, Counter, Source, COUNTERS};
 pub use environment::{Environment, Host, Kernel, Qemu, Tlb};
 pub use row::{Elided, Row};

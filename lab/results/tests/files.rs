@@ -27,7 +27,6 @@ fn fields_stand_in_the_documented_order_and_null_is_written() {
         "\"workload\": \"zero\"",
         "\"kernel\": \"vanilla\"",
         "\"mode\": null",
-        "\"adaptive\": null",
         "\"vcpus\": 8",
         "\"nodes\": 1",
         "\"threads\": 1",

@@ -2,6 +2,7 @@
 //! Logs to rows: what is divided, grouped, proved equal, judged, and refused.
 mod sample;
 
+use ceasefire_results::schema::Condition;
 use ceasefire_results::{aggregate, parse_log, Results, RowKey, Verdict};
 
 fn run(workload: &str, repeat: u32, units: u64, checksum: &str, counters: &str, expect: &str) -> String {
@@ -295,4 +296,46 @@ fn a_wrong_elision_or_a_wrong_question_fails_the_run() {
         both.rows.push(second);
         assert_eq!(both.reportable().is_ok(), is_proven, "{kernel}");
     }
+}
+
+/// Nothing that changes what is counted may hide in a row that looks like another one.
+#[test]
+fn rows_under_other_conditions_are_other_rows_and_say_so() {
+    let boot = |words: &str| {
+        format!("{{\"kind\":\"boot\",\"protocol\":1,\"thp\":\"{words}\",\"pti\":false,\"pcid\":true}}\n")
+    };
+    let log = |thp: &str| {
+        let end = "{\"kind\":\"verdict\",\"ok\":true,\"runs\":1,\"skips\":0,\"fails\":0}\n";
+        parse_log((boot(thp) + &run("w", 0, 10, "aa", "\"sent\":5", "null") + end).as_bytes())
+    };
+    let plain = sample::key("abis", Some("full"));
+    let text = |words: &str| Some(words.to_string());
+    let keys = [
+        (plain.clone(), "never"),
+        (plain.clone(), "always"),
+        (RowKey { kernel_args: text("x=0"), ..plain.clone() }, "never"),
+        (RowKey { accel: text("kvm"), ..plain.clone() }, "never"),
+        (RowKey { thread_mode: text("multi"), ..plain.clone() }, "never"),
+        (RowKey { slice_us: Some(50), ..plain.clone() }, "never"),
+        (RowKey { tlb: text("entries=64"), ..plain.clone() }, "never"),
+        // The same once more is a second boot of the first row.
+        (plain, "never"),
+    ];
+    let logs: Vec<_> = keys.iter().map(|(key, thp)| (key.clone(), log(thp))).collect();
+    let rows = aggregate(Default::default(), &logs).expect("rows").rows;
+    assert_eq!(rows.iter().map(|row| (row.repeats, row.boots)).collect::<Vec<_>>(), {
+        let mut counts = vec![(1, 1); 7];
+        counts[0] = (2, 2);
+        counts
+    });
+    assert_eq!(
+        (rows[1].thp.as_deref(), rows[0].pti, rows[0].pcid),
+        (Some("always"), Some(false), Some(true))
+    );
+    assert_eq!(rows[2].kernel_args.as_deref(), Some("x=0"));
+    let all: Vec<_> = rows.iter().collect();
+    let told: Vec<&str> = Condition::telling(&all).iter().map(|condition| condition.name).collect();
+    assert_eq!(told, ["huge pages", "kernel arguments"], "a key that tells nothing is not another one");
+    assert!(Condition::telling(&all[..1]).is_empty(), "one row has nothing to be told from");
+    assert!(!rows[0].is_alike(&rows[2]) && !rows[0].is_alike(&rows[1]) && rows[0].is_alike(&rows[3]));
 }

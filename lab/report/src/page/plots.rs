@@ -177,8 +177,7 @@ fn side_by_side(results: &Results, rows: &[&Row], kernels: &[String], page: &mut
             .iter()
             .filter(|row| row.kernel_label() == kernels[0])
             .filter(|row| {
-                rows.iter()
-                    .any(|other| other.kernel_label() != kernels[0] && finding::is_same_work(row, other))
+                rows.iter().any(|other| other.kernel_label() != kernels[0] && row.is_same_work(other))
             })
             .max_by_key(|row| (row.threads, row.vcpus))
         else {
@@ -191,9 +190,7 @@ fn side_by_side(results: &Results, rows: &[&Row], kernels: &[String], page: &mut
             .iter()
             .enumerate()
             .filter_map(|(colour, label)| {
-                let row = rows
-                    .iter()
-                    .find(|row| row.kernel_label() == *label && finding::is_same_work(base, row))?;
+                let row = rows.iter().find(|row| row.kernel_label() == *label && row.is_same_work(base))?;
                 Some(Bar { label: label.clone(), colour, value: row.received_per_unit? })
             })
             .collect();

@@ -8,7 +8,7 @@ use crate::svg::escape;
 use crate::table::checked_sentence;
 use ceasefire_base::text::count;
 use ceasefire_results::abis;
-use ceasefire_results::schema::{Counter, Results, Row, Source, COUNTERS};
+use ceasefire_results::schema::{Condition, Counter, Results, Row, Source, COUNTERS};
 use ceasefire_results::stats::Spread;
 use std::collections::BTreeMap;
 
@@ -153,7 +153,8 @@ fn table(rows: &[&Row], columns: &Columns, label: &str, page: &mut String) {
 struct Columns {
     figures: Vec<&'static Counter>,
     has_kernel: bool,
-    has_machine: bool,
+    /// What tells rows apart beside kernel, workload and threads.
+    conditions: Vec<&'static Condition>,
     /// Units and repeats, once a page.
     has_units: bool,
 }
@@ -165,7 +166,7 @@ impl Columns {
         Columns {
             figures: COUNTERS.iter().filter(|figure| wanted(figure)).filter(is_measured).collect(),
             has_kernel: rows.iter().any(|row| row.kernel_label() != rows[0].kernel_label()),
-            has_machine: rows.iter().any(|row| machine(row) != machine(rows[0])),
+            conditions: Condition::telling(rows),
             has_units,
         }
     }
@@ -176,7 +177,7 @@ impl Columns {
             + if self.has_units { 2 } else { 0 }
             + usize::from(has_targets)
             + usize::from(self.has_kernel)
-            + usize::from(self.has_machine)
+            + usize::from(!self.conditions.is_empty())
     }
 
     fn head(&self, page: &mut String) {
@@ -184,8 +185,8 @@ impl Columns {
         if self.has_kernel {
             page.push_str("<th class=\"text\" scope=\"col\">kernel</th>");
         }
-        if self.has_machine {
-            page.push_str("<th class=\"text\" scope=\"col\">machine</th>");
+        if !self.conditions.is_empty() {
+            page.push_str("<th class=\"text\" scope=\"col\">condition</th>");
         }
         for figure in &self.figures {
             page.push_str(&format!(
@@ -208,8 +209,8 @@ impl Columns {
         if self.has_kernel {
             page.push_str(&format!("<td class=\"text\">{}</td>", escape(&row.kernel_label())));
         }
-        if self.has_machine {
-            page.push_str(&format!("<td class=\"text\">{}</td>", escape(&machine(row))));
+        if !self.conditions.is_empty() {
+            page.push_str(&format!("<td class=\"text\">{}</td>", escape(&words_of(&self.conditions, row))));
         }
         for figure in &self.figures {
             page.push_str(&cell((figure.get)(row), matches!(figure.key, "sent" | "received")));
@@ -226,13 +227,9 @@ impl Columns {
     }
 }
 
-fn machine(row: &Row) -> String {
-    let nodes = if row.nodes > 1 { format!(" in {} nodes", row.nodes) } else { String::new() };
-    let mode = row.thread_mode.as_ref().map_or_else(String::new, |mode| format!(", {mode}"));
-    let set = row.set.as_ref().map_or_else(String::new, |set| format!(", {set}"));
-    let tlb = row.tlb.as_ref().map_or_else(String::new, |tlb| format!(", TLBs {tlb}"));
-    let la57 = if row.la57 == Some(true) { ", la57" } else { "" };
-    format!("{}{nodes}{mode}{tlb}{la57}{set}", count(u64::from(row.vcpus), "vCPU"))
+fn words_of(conditions: &[&Condition], row: &Row) -> String {
+    let words: Vec<String> = conditions.iter().filter_map(|condition| (condition.words)(row)).collect();
+    words.join(", ")
 }
 
 /// The workloads' own figures have no common columns.
@@ -306,8 +303,7 @@ pub(crate) fn cost(results: &Results, page: &mut String) {
     page.push_str("<th scope=\"col\">repeats</th></tr></thead>\n<tbody>\n");
     let baseline = finding::kernels(&rows).into_iter().next().unwrap_or_default();
     for row in &rows {
-        let base =
-            rows.iter().find(|base| base.kernel_label() == baseline && finding::is_same_work(base, row));
+        let base = rows.iter().find(|base| base.kernel_label() == baseline && row.is_same_work(base));
         let against = |get: fn(&Row) -> Option<Spread>| match (base.and_then(|base| get(base)), get(row)) {
             _ if row.kernel_label() == baseline => "baseline".to_string(),
             (Some(old), Some(new)) if old.median > 0.0 => {

@@ -2,6 +2,7 @@
 //! One row: what was measured, on what, and every count of it per unit of work.
 
 use crate::stats::Spread;
+use ceasefire_base::text::count;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -20,7 +21,6 @@ pub struct Row {
     pub workload: String,
     pub kernel: String,
     pub mode: Option<String>,
-    pub adaptive: Option<bool>,
     pub vcpus: u32,
     pub nodes: u32,
     pub threads: u32,
@@ -81,7 +81,10 @@ pub struct Row {
     /// The same per unit, on a host alone: there a clock tells something.
     #[serde(default)]
     pub ns_per_unit: Option<Spread>,
-    /// Where this row's machine differs from the environment's.
+    /// Boots that the repeats are of; 0 in a file that does not tell.
+    #[serde(default)]
+    pub boots: u32,
+    /// Of the guest's machine, as this row had it.
     #[serde(default)]
     pub accel: Option<String>,
     #[serde(default)]
@@ -96,6 +99,9 @@ pub struct Row {
     pub pti: Option<bool>,
     #[serde(default)]
     pub pcid: Option<bool>,
+    /// Words that the user added to the kernel's command line.
+    #[serde(default)]
+    pub kernel_args: Option<String>,
     /// KEY=VALUE settings of the workload.
     #[serde(default)]
     pub set: Option<String>,
@@ -141,10 +147,18 @@ pub struct Row {
 impl Row {
     /// `vanilla`, or `abis (full)`.
     pub fn kernel_label(&self) -> String {
-        match (&self.mode, self.adaptive) {
-            (None, _) => self.kernel.clone(),
-            (Some(mode), Some(true)) => format!("{} ({mode}, adaptive)", self.kernel),
-            (Some(mode), _) => format!("{} ({mode})", self.kernel),
+        match &self.mode {
+            None => self.kernel.clone(),
+            Some(mode) => format!("{} ({mode})", self.kernel),
+        }
+    }
+
+    /// `8 vCPUs`, or `16 vCPUs in 4 nodes`.
+    pub fn shape(&self) -> String {
+        let vcpus = count(u64::from(self.vcpus), "vCPU");
+        match self.nodes {
+            0 | 1 => vcpus,
+            nodes => format!("{vcpus} in {nodes} nodes"),
         }
     }
 
