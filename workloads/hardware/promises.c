@@ -20,7 +20,10 @@
  * speculation mark a page that nobody touched, which is in all the others, too.
  *
  * What cannot be seen from here: that the bit is set *before* the entry is there.
- * One unit is one try of each.
+ *
+ * One unit is one try of each. On a busy machine a try on another CPU waits for
+ * its turn there, so a repeat has a time budget (--set seconds=N, 0 for none): what
+ * was tried until then is what is reported, with how often.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -31,6 +34,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "workload.h"
@@ -39,6 +43,8 @@
 #define HUGE_BYTES (2UL << 20)
 #define NEIGHBOURS 16UL
 #define FLUSH_PAGES 64UL	/* more than Linux flushes one by one */
+#define BUDGET_S 30
+#define BUDGET_S_MAX 86400
 
 #ifndef MADV_FREE
 #define MADV_FREE 8
@@ -70,6 +76,8 @@ static struct {
 	uint64_t seen[HABITS];
 	atomic_uint_fast64_t reads;	/* by the other CPU */
 	atomic_bool is_over;
+	uint64_t deadline_ns;		/* UINT64_MAX: none */
+	uint64_t tries_other_cpu;
 } state;
 
 /* /proc/self/smaps, whose lines are read as they come. */
@@ -187,6 +195,20 @@ static int prepare_neighbours(struct run *run)
 	return 0;
 }
 
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000ULL + (uint64_t)now.tv_nsec;
+}
+
+/* A run that counts instructions looks at no clock. */
+static bool is_time_up(void)
+{
+	return state.deadline_ns != UINT64_MAX && now_ns() >= state.deadline_ns;
+}
+
 static int setup(struct run *run)
 {
 	struct sigaction action = { .sa_handler = on_denied };
@@ -295,20 +317,26 @@ static int try_neighbours(struct run *run, uint64_t i)
 	return 0;
 }
 
-/* Another CPU reads all the time; it is interrupted, and reads on. */
-static int try_other_cpu(struct run *run, uint64_t i)
+/*
+ * Another CPU reads all the time; it is interrupted, and reads on.
+ * Return: false if it has not, and there is no time left to wait for it.
+ */
+static bool try_other_cpu(struct run *run, uint64_t i)
 {
 	uint64_t before;
+	bool has_read = true;
 
 	clear();
 	mprotect((void *)state.page, PAGE_BYTES, PROT_READ);
 	before = atomic_load(&state.reads);
-	while (atomic_load(&state.reads) < before + 2)
+	while (has_read && atomic_load(&state.reads) < before + 2) {
 		let_others_run();
-	if (!is_marked(state.page))
-		return broken(run, "another CPU read a page after a flush, and its accessed bit is clear", i);
+		has_read = !is_time_up();
+	}
+	if (has_read && !is_marked(state.page))
+		broken(run, "another CPU read a page after a flush, and its accessed bit is clear", i);
 	mprotect((void *)state.page, PAGE_BYTES, PROT_READ | PROT_WRITE);
-	return 0;
+	return has_read;
 }
 
 static void work(struct run *run, unsigned int index)
@@ -323,25 +351,39 @@ static void work(struct run *run, unsigned int index)
 		}
 		return;
 	}
-	for (uint64_t i = 0; i < run->units && !run->has_failed; i++)
-		try_other_cpu(run, i);
+	while (state.tries_other_cpu < run->units && !run->has_failed && !is_time_up() &&
+	       try_other_cpu(run, state.tries_other_cpu))
+		state.tries_other_cpu++;
 	atomic_store(&state.is_over, true);
 }
 
 static int measure(struct run *run)
 {
-	for (uint64_t i = 0; i < run->units; i++) {
-		if (try_reads(run, i) || try_denied(run) || try_dirty(run, i) || try_neighbours(run, i))
+	const uint64_t asked = run->units, seconds = option_u64("seconds", BUDGET_S);
+	const uint64_t budget_ns = (seconds < BUDGET_S_MAX ? seconds : BUDGET_S_MAX) * 1000000000ULL;
+	const uint64_t begin_ns = run->cost || !budget_ns ? 0 : now_ns();
+	uint64_t tries = 0;
+
+	/* The second half of the time is for the other CPU, and what the first leaves of its own. */
+	state.deadline_ns = begin_ns ? begin_ns + (run->threads > 1 ? budget_ns / 2 : budget_ns) : UINT64_MAX;
+	do {
+		if (try_reads(run, tries) || try_denied(run) || try_dirty(run, tries) || try_neighbours(run, tries))
 			return -EIO;
-		run->checksum = checksum_add(run->checksum, i);
-	}
+		run->checksum = checksum_add(run->checksum, tries);
+	} while (++tries < asked && !is_time_up());
+	if (begin_ns)
+		state.deadline_ns = begin_ns + budget_ns;
 	if (run->threads > 1)
 		team_run(run, work);
 	if (run->has_failed)
 		return -EIO;
+	run->units = tries;
 	for (unsigned int habit = 0; habit < HABITS; habit++)
-		report_extra(run, habit_names[habit], (double)state.seen[habit] / (double)run->units);
+		report_extra(run, habit_names[habit], (double)state.seen[habit] / (double)tries);
 	report_extra(run, "one_huge_page", state.is_one_frame);
+	report_extra(run, "tries", (double)tries);
+	report_extra(run, "tries_other_cpu", (double)state.tries_other_cpu);
+	report_extra(run, "tries_asked", (double)asked);
 	return 0;
 }
 
