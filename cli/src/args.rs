@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The command line, as clap sees it. Ranges are checked where their reason lives, not here.
 
-use ceasefire_base::exec::quote;
 use ceasefire_base::Result;
 use ceasefire_results::compare::Mapping;
+use ceasefire_run::kernels::{Kernels, Source, USUAL};
+use ceasefire_run::machine::{Emulator, MachineSpec};
+use ceasefire_run::plan::ThreadMode;
+use ceasefire_run::request::GuestSpec;
+use ceasefire_run::tlb::Tlb;
+use ceasefire_run::words::{self, OUT};
+use ceasefire_run::{mmtests, paper};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 /// Fewer TLB shootdowns, with counts you can check.
 #[derive(Debug, Parser)]
-#[command(name = "ceasefire", version, max_term_width = 100)]
+#[command(name = "ceasefire", version, max_term_width = 80)]
 pub struct Arguments {
     #[command(subcommand)]
     pub part: Part,
@@ -17,9 +23,9 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub enum Part {
-    /// Build kernels, boot them on an emulated machine, count their shootdowns
+    /// Build kernels, boot them in an emulator, count their TLB shootdowns
     Lab(Lab),
-    /// See who interrupts whom on this machine, why, and for how long
+    /// Watch this machine: who interrupts whom, why, and for how long
     Watch(crate::watch::args::Watch),
 }
 
@@ -28,49 +34,52 @@ pub struct Lab {
     #[command(subcommand)]
     pub verb: Verb,
 
-    /// Print the exact commands instead of running them
+    /// Print the commands and run none
     #[arg(long, global = true)]
     pub dry_run: bool,
 
-    /// Only results and errors, no progress
+    /// Show results and errors, no progress
     #[arg(long, short, global = true)]
     pub quiet: bool,
 
-    /// Compiler jobs at once [default: one per CPU, plus one]
+    /// Compiler jobs at once [default: one per CPU]
     #[arg(long, global = true, value_name = "N")]
     pub jobs: Option<usize>,
 
-    /// Never install a Debian package; print the command instead
+    /// Install no Debian package; say which are missing
     #[arg(long, global = true)]
     pub no_install: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// The tour: controls and micro rows at 1, 2, 4 and 8 threads, idle mappings and Apache at 8, each with ABIS off, idle and full
+    /// Measure the tour: controls, small workloads and Apache on up to 8 CPUs, with ABIS off,
+    /// idle and full
     Demo(Output),
-    /// Every workload in every shape, cost rows included
+    /// Measure every workload on up to 16 CPUs, and count instructions (long)
     All(Output),
-    /// The ABIS paper's evaluation again, each figure beside ours (out/paper/paper.html); goes on where it was stopped
+    /// Repeat the ABIS paper's evaluation, each of its figures beside ours; an interrupted run
+    /// resumes
     Paper(Paper),
-    /// Run chosen workloads on chosen machines and kernels
+    /// Measure chosen workloads on chosen kernels and machines
     Run(Run),
-    /// The workloads, kernels and modes there are
+    /// List workloads, kernels and modes
     List {
-        /// As JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// A prompt inside the guest
+    /// Open a shell in the guest, or run one command there
     Shell(Shell),
-    /// Linux's own tests of memory management, in the guest, against what they do on an unchanged kernel
+    /// Run Linux's own memory-management tests in the guest and compare them with what they do on
+    /// an unchanged kernel
     Selftests(Selftests),
-    /// Build kernels and emulator into the cache, and say where they are
+    /// Build kernels and emulator into the cache, and print where they are
     Build {
-        /// Kernels to build; where none is named, all but those that only some tests need (selftests-vanilla, checked-abis)
+        /// Kernels to build [default: all but those that only some tests need]
         kernels: Vec<String>,
     },
-    /// Debian packages of the kernel with ABIS, with a configuration of your own, for a real machine (docs/use/hardware.md)
+    /// Build Debian packages of a kernel with ABIS for a real machine (docs/use/hardware.md)
     KernelDeb(KernelDeb),
     /// Install the Debian packages that a part is built with
     #[command(hide = true)]
@@ -78,10 +87,11 @@ pub enum Verb {
         #[arg(value_enum)]
         part: Prepared,
     },
-    /// Two results side by side
+    /// Compare two results files
     Compare(Compare),
     /// Write the HTML page of a results file again
     Report {
+        /// A file that run, demo, all or paper wrote
         #[arg(default_value = "out/results.json")]
         results: PathBuf,
         /// Where to write the page
@@ -90,18 +100,21 @@ pub enum Verb {
     },
     /// Read a saved guest log and say how that boot ended
     Parse {
+        /// A file of out/logs/
         log: PathBuf,
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// What works on this machine, and the remedy for what does not
+    /// Check what works on this machine, with a remedy for what does not
     Doctor {
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Show the cache and remove what has not been used for long
+    /// List the cache, or remove what was not used for a while
     Clean {
-        /// Remove entries not used for this long: 30d, 12h, 0d for everything
+        /// Remove what was not used for this long: 30d, 12h; 0d removes everything
         #[arg(long, value_name = "AGE")]
         older_than: Option<String>,
     },
@@ -115,10 +128,10 @@ pub enum Prepared {
 
 #[derive(Debug, Args, Clone)]
 pub struct Output {
-    /// Where results.json, report.html and the logs go
-    #[arg(long, value_name = "DIR", default_value = "out")]
+    /// Directory for results.json, report.html and the logs
+    #[arg(long, value_name = "DIR", default_value = OUT)]
     pub out: PathBuf,
-    /// Also print the results as JSON on standard output
+    /// Print the results as JSON instead of a table
     #[arg(long)]
     pub json: bool,
 }
@@ -127,29 +140,31 @@ pub struct Output {
 pub enum Where {
     /// An emulated machine
     Guest,
-    /// This machine, with the kernel it runs
+    /// This machine and the kernel it runs
     Host,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum AccelName {
+    /// The emulator executes the guest
     Tcg,
+    /// The processor executes the guest
     Kvm,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ThreadModeName {
-    /// Round robin on one host thread
+    /// All vCPUs take turns on one host thread
     Single,
-    /// One host thread per vCPU
+    /// Each vCPU has a host thread
     Multi,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum MachineName {
-    /// Built from machine/
+    /// The lab's QEMU, built from machine/
     Ours,
-    /// The qemu-system-x86_64 that is installed
+    /// The installed qemu-system-x86_64
     Stock,
 }
 
@@ -159,146 +174,138 @@ pub enum Switch {
     Off,
 }
 
-/// The emulated machine and its kernel; shared by run and shell.
+/// The emulated machine and its kernel; shared by run, shell and selftests.
 #[derive(Debug, Args, Clone)]
 pub struct MachineArgs {
-    /// A bzImage, taken as it is
+    /// Boot this bzImage
     #[arg(long, value_name = "FILE", conflicts_with = "kernel_source")]
     pub kernel_image: Option<PathBuf>,
-    /// A kernel tree of your own; it is copied, never written to
+    /// Build a kernel from a copy of this source tree
     #[arg(long, value_name = "DIR")]
     pub kernel_source: Option<PathBuf>,
-    /// Words appended to the kernel's command line
-    #[arg(long, value_name = "TEXT", default_value = "", allow_hyphen_values = true)]
+    /// Append this text to the kernel's command line
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true,
+        allow_hyphen_values = true
+    )]
     pub kernel_args: String,
-    #[arg(long, value_enum, default_value_t = AccelName::Tcg)]
+    /// What executes the guest
+    #[arg(long, value_enum, value_name = "NAME", default_value_t = AccelName::Tcg)]
     pub accel: AccelName,
-    #[arg(long, value_enum, default_value_t = ThreadModeName::Single)]
+    /// How the emulator runs several vCPUs
+    #[arg(long, value_enum, value_name = "MODE", default_value_t = ThreadModeName::Single)]
     pub thread_mode: ThreadModeName,
-    /// Round-robin slice in microseconds [default: 1000]
+    /// A vCPU's turn in microseconds, with --thread-mode single [default: 1000]
     #[arg(long, value_name = "US")]
     pub slice_us: Option<u32>,
-    #[arg(long, value_enum, default_value_t = MachineName::Ours)]
+    /// Which QEMU
+    #[arg(long, value_enum, value_name = "NAME", default_value_t = MachineName::Ours)]
     pub machine: MachineName,
-    /// A qemu-system-x86_64 of your own
+    /// Use this qemu-system-x86_64
     #[arg(long, value_name = "FILE", conflicts_with = "machine")]
     pub qemu: Option<PathBuf>,
-    /// The CPUs' TLBs: stock, plain or hardware, then settings: access-bit=ideal|intel, entries=N, ways=N, psc=N, speculation-us=N, seed=N, insert=on|off [default: plain]
+    /// The vCPUs' TLBs: stock, plain or hardware, then settings: access-bit=ideal|intel,
+    /// entries=N, ways=N, psc=N, speculation-us=N, seed=N, insert=on|off [default: plain;
+    /// selftests: hardware]
     #[arg(long, value_name = "PRESET,KEY=VALUE,…", allow_hyphen_values = true)]
     pub tlb: Option<String>,
-    /// Five-level page tables, if the kernel was built for them
-    #[arg(long, value_enum, default_value_t = Switch::Off)]
+    /// Five-level page tables, if the kernel has them
+    #[arg(long, value_enum, value_name = "on|off", hide_possible_values = true, default_value_t = Switch::Off)]
     pub la57: Switch,
-    /// Guest memory in MiB
-    #[arg(long, value_name = "MIB", default_value_t = MEMORY_MIB)]
-    pub memory: u32,
+    /// Guest memory in MiB [default: 2048; selftests: 4096]
+    #[arg(long, value_name = "MIB")]
+    pub memory: Option<u32>,
 }
 
-const MEMORY_MIB: u32 = 2048;
-
-impl Default for MachineArgs {
-    fn default() -> Self {
-        MachineArgs {
-            kernel_image: None,
-            kernel_source: None,
-            kernel_args: String::new(),
-            accel: AccelName::Tcg,
-            thread_mode: ThreadModeName::Single,
-            slice_us: None,
-            machine: MachineName::Ours,
-            qemu: None,
-            tlb: None,
-            la57: Switch::Off,
-            memory: MEMORY_MIB,
-        }
+impl Output {
+    pub fn typed(&self) -> words::Output {
+        words::Output { out: self.out.clone(), json: self.json }
     }
 }
 
 impl MachineArgs {
-    /// Ours emulates and nothing else: KVM is used through the QEMU that is installed.
-    pub fn uses_our_machine(&self) -> bool {
-        self.machine == MachineName::Ours && self.accel == AccelName::Tcg && self.qemu.is_none()
+    pub fn spec(&self) -> Result<MachineSpec> {
+        Ok(MachineSpec {
+            emulator: match (&self.qemu, self.machine) {
+                (Some(path), _) => Emulator::Given(path.clone()),
+                (None, MachineName::Ours) => Emulator::Ours,
+                (None, MachineName::Stock) => Emulator::Stock,
+            },
+            is_kvm: self.accel == AccelName::Kvm,
+            thread_mode: match self.thread_mode {
+                ThreadModeName::Single => ThreadMode::Single,
+                ThreadModeName::Multi => ThreadMode::Multi,
+            },
+            slice_us: self.slice_us,
+            tlb: self.tlb.as_deref().map(Tlb::parse).transpose()?,
+            la57: self.la57 == Switch::On,
+            memory_mib: self.memory,
+            kernel_args: self.kernel_args.clone(),
+        })
     }
 
-    /// The flags that differ from the defaults, as typed, with a leading blank each.
-    pub fn flags(&self) -> String {
-        let default = MachineArgs::default();
-        let mut line = String::new();
-        for (flag, path) in [("kernel-image", &self.kernel_image), ("kernel-source", &self.kernel_source)] {
-            if let Some(path) = path {
-                line += &format!(" --{flag} {}", quote(path.as_os_str()));
-            }
+    pub fn source(&self) -> Source {
+        match (&self.kernel_image, &self.kernel_source) {
+            (Some(image), _) => Source::Image(image.clone()),
+            (None, Some(tree)) => Source::Tree(tree.clone()),
+            (None, None) => Source::Recipes,
         }
-        if !self.kernel_args.is_empty() {
-            line += &format!(" --kernel-args {}", quote(self.kernel_args.as_ref()));
-        }
-        if self.accel != default.accel {
-            line += " --accel kvm";
-        }
-        if self.thread_mode != default.thread_mode {
-            line += " --thread-mode multi";
-        }
-        if let Some(slice) = self.slice_us {
-            line += &format!(" --slice-us {slice}");
-        }
-        if self.machine != default.machine {
-            line += " --machine stock";
-        }
-        if let Some(path) = &self.qemu {
-            line += &format!(" --qemu {}", quote(path.as_os_str()));
-        }
-        if let Some(spec) = &self.tlb {
-            line += &format!(" --tlb {}", quote(spec.as_ref()));
-        }
-        if self.la57 != default.la57 {
-            line += " --la57 on";
-        }
-        if self.memory != default.memory {
-            line += &format!(" --memory {}", self.memory);
-        }
-        line
+    }
+
+    /// With one kernel.
+    pub fn guest(&self, kernel: &str, mode: Option<&String>) -> Result<GuestSpec> {
+        let modes: Vec<String> = mode.into_iter().cloned().collect();
+        let kernels = Kernels { source: self.source(), ..Kernels::named(&[kernel.to_string()], &modes) };
+        Ok(GuestSpec { kernels, machine: self.spec()? })
     }
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Args, Clone)]
 pub struct Run {
-    /// Workloads or groups; everything but the applications where none is named
+    /// Workloads or groups (`ceasefire lab list`) [default: all but the groups app, stress and
+    /// hardware]
     pub workloads: Vec<String>,
-    #[arg(long, value_enum, default_value_t = Where::Guest)]
+    /// Where they run
+    #[arg(long, value_enum, value_name = "PLACE", default_value_t = Where::Guest)]
     pub on: Where,
-    /// vCPUs, one machine for each number given [default: 4, and 1 with --cost]
+    /// CPUs, one machine for each number [default: 4; with --cost: 1]
     #[arg(long, value_name = "N,…", value_delimiter = ',')]
     pub cpus: Option<Vec<u32>>,
-    /// NUMA nodes [default: 1, and 2 for the workloads that need them]
+    /// NUMA nodes [default: 1; 2 for workloads that need them]
     #[arg(long, value_name = "N")]
     pub nodes: Option<u32>,
     /// Threads [default: as many as CPUs]
     #[arg(long, value_name = "N,…", value_delimiter = ',')]
     pub threads: Option<Vec<u32>>,
+    /// How often each row is measured
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub repeats: u32,
-    #[arg(long, default_value_t = 1)]
+    /// Seed of the workloads' random numbers
+    #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Units of work [default: each workload's own]
+    /// Units of work in a repeat [default: each workload's own]
     #[arg(long, value_name = "N")]
     pub units: Option<u64>,
-    /// A workload's own option
+    /// Set an option of the workload (may be repeated)
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub settings: Vec<String>,
-    /// Kernels by name, or NAME:MODE for one mode of it
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',', default_value = "vanilla")]
+    /// Kernels: NAME, or NAME:MODE
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', default_value = USUAL)]
     pub kernel: Vec<String>,
-    /// Modes of kernels that have them, each a row of its own [default: the one a kernel boots with; with --on host the one
-    /// it is in]
+    /// Modes of these kernels, each a row [default: the one a kernel boots with; with --on host
+    /// the one it is in]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub mode: Vec<String>,
-    /// With --on host: the program with the workloads, built elsewhere (for a machine without checkout and compiler)
+    /// With --on host: a workloads program built elsewhere, for a machine without a compiler
     #[arg(long, value_name = "FILE")]
     pub workloads_program: Option<PathBuf>,
-    /// Count instructions instead of shootdowns: one CPU, one boot for each repeat
+    /// Count instructions instead of shootdowns, on one CPU, with one boot for each repeat
     #[arg(long)]
     pub cost: bool,
-    /// Stop a boot that takes longer, in seconds
+    /// Stop a boot that takes longer than this many seconds
     #[arg(long, value_name = "S")]
     pub timeout: Option<u64>,
     #[command(flatten)]
@@ -315,41 +322,45 @@ impl Run {
 
 #[derive(Debug, Args)]
 pub struct Paper {
-    /// Figures by name (figure-5, tlb-capacity, …); all where none is named
+    /// Figures by name: figure-5, tlb-capacity, … [default: all]
     #[arg(long, value_name = "FIGURE,…", value_delimiter = ',')]
     pub only: Vec<String>,
-    /// Fewer repeats, to try it
+    /// Two repeats, to try it
     #[arg(long, conflicts_with = "repeats")]
     pub quick: bool,
-    /// Of every row [default: 5, and 2 with --quick]
+    /// How often each row is measured [default: 5]
     #[arg(long, value_name = "N")]
     pub repeats: Option<u32>,
     /// Kernels as NAME or NAME:MODE, the unchanged one first
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',', default_value = "vanilla,abis:off,abis:full")]
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', default_value = paper::KERNELS)]
     pub kernel: Vec<String>,
-    /// Where paper.html, paper.json and the logs go, and what an earlier run measured is found
-    #[arg(long, value_name = "DIR", default_value = "out/paper")]
+    /// Directory for paper.html, paper.json and the logs; boots whose logs are there are not
+    /// repeated
+    #[arg(long, value_name = "DIR", default_value = paper::OUT)]
     pub out: PathBuf,
-    /// Also print the rows as JSON on standard output
+    /// Print the rows as JSON instead of a table
     #[arg(long)]
     pub json: bool,
 }
 
 #[derive(Debug, Args)]
 pub struct Shell {
-    /// Run this one command instead of a prompt
+    /// Run this command instead of opening a prompt
     #[arg(long, value_name = "TEXT")]
     pub command: Option<String>,
-    /// Take this program of this machine along, with its libraries, as /bin/NAME
+    /// Copy this program and its libraries into the guest, as /bin/NAME
     #[arg(long, value_name = "FILE")]
     pub with: Option<PathBuf>,
+    /// CPUs of the guest
     #[arg(long, value_name = "N", default_value_t = 4)]
     pub cpus: u32,
+    /// NUMA nodes of the guest
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub nodes: u32,
-    #[arg(long, value_name = "NAME", default_value = "vanilla")]
+    /// The kernel to boot
+    #[arg(long, value_name = "NAME", default_value = USUAL)]
     pub kernel: String,
-    /// Mode of a kernel that has them [default: the one it boots with]
+    /// The kernel's mode [default: the one it boots with]
     #[arg(long, value_name = "NAME")]
     pub mode: Option<String>,
     #[command(flatten)]
@@ -364,27 +375,26 @@ pub enum Subset {
     All,
 }
 
-pub const SELFTEST_CPUS: u32 = 4;
-
-/// The machine has the TLBs of hardware and 4096 MiB where --tlb and --memory do not say otherwise.
 #[derive(Debug, Args)]
 pub struct Selftests {
-    /// Tests by name (docs/reference/selftests.md); those of the subset where none is named
+    /// Tests by name (docs/reference/selftests.md) [default: those of --subset]
     pub tests: Vec<String>,
-    #[arg(long, value_enum, default_value_t = Subset::All)]
+    /// Which tests, where none is named
+    #[arg(long, value_enum, value_name = "NAME", default_value_t = Subset::All)]
     pub subset: Subset,
-    /// A kernel with what the tests need
-    #[arg(long, value_name = "NAME", default_value = "selftests-vanilla")]
+    /// A kernel that has what the tests need
+    #[arg(long, value_name = "NAME", default_value = mmtests::KERNEL)]
     pub kernel: String,
-    /// A mode of that kernel
+    /// The kernel's mode [default: the one it boots with]
     #[arg(long, value_name = "NAME")]
     pub mode: Option<String>,
-    #[arg(long, value_name = "N", default_value_t = SELFTEST_CPUS)]
+    /// CPUs of the guest
+    #[arg(long, value_name = "N", default_value_t = mmtests::CPUS)]
     pub cpus: u32,
-    /// Stop a boot that takes longer, in seconds
+    /// Stop a boot that takes longer than this many seconds
     #[arg(long, value_name = "S")]
     pub timeout: Option<u64>,
-    /// Give every test N times its time: for a kernel with checkers, or a busy machine
+    /// Multiply every test's time limit, for a kernel with checkers or a busy machine
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub patience: u32,
     #[command(flatten)]
@@ -395,29 +405,30 @@ pub struct Selftests {
 
 #[derive(Debug, Args)]
 pub struct KernelDeb {
-    /// The configuration to start from [default: the running kernel's]
+    /// Kernel configuration to start from [default: the running kernel's]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// The kernel whose patches the packages carry
+    /// The kernel to package
     #[arg(long, value_name = "NAME", default_value = ceasefire_artifacts::package::KERNEL)]
     pub kernel: String,
-    /// Where the packages go
-    #[arg(long, value_name = "DIR", default_value = "out")]
+    /// Directory for the packages
+    #[arg(long, value_name = "DIR", default_value = OUT)]
     pub out: PathBuf,
 }
 
 #[derive(Debug, Args)]
 pub struct Compare {
-    /// The results to compare with (before)
+    /// Results before the change
     pub a: PathBuf,
-    /// The results to judge (after)
+    /// Results after the change
     pub b: PathBuf,
-    /// Exit 1 if a figure rose by more than this, beyond its spread
+    /// Exit with 1 if a figure rose by more than this, beyond its spread
     #[arg(long, value_name = "PCT")]
     pub fail_over: Option<f64>,
-    /// Compare rows of one kernel in A with those of another in B: vanilla=abis:full
+    /// Compare a kernel in A with another in B, such as vanilla=abis:full
     #[arg(long = "map", value_name = "A=B")]
     pub maps: Vec<String>,
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
 }

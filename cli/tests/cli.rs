@@ -55,7 +55,7 @@ fn wrong_words_are_usage_errors() {
         (vec!["selftests", "cow", "--kernel", "no-such-kernel"], "no-such-kernel"),
         (vec!["selftests", "cow", "--timeout", "0"], "0 s"),
         (vec!["paper", "--only", "figure-9"], "figure-9"),
-        (vec!["paper", "--kernel", "vanilla"], "nothing to be held against"),
+        (vec!["paper", "--kernel", "vanilla"], "nothing to be compared with"),
         (vec!["paper", "--kernel", "vanilla,no-such-kernel"], "no-such-kernel"),
         (vec!["paper", "--repeats", "0"], "0 repeats"),
         (vec!["paper", "--quick", "--repeats", "3"], "--quick"),

@@ -96,6 +96,28 @@ fn stale_reads_are_seen_where_there_are_any() {
     }
 }
 
+/// A busy machine gets few turns: what was tried in the time there was is reported, with how often.
+#[test]
+fn a_processors_promises_are_tried_for_as_long_as_there_is_time() {
+    let cpus = std::thread::available_parallelism().expect("known").get().min(2).to_string();
+    let out = Scratch::new("host-promises");
+    let dir = out.0.to_string_lossy().into_owned();
+    let begun = std::time::Instant::now();
+    let mut args = vec!["lab", "run", "promises", "--on", "host", "--cpus", &cpus, "--repeats", "1"];
+    args.extend(["--units", "100000000", "--set", "seconds=2", "--out", &dir]);
+    let said = run(&mut ceasefire(&args));
+    if said.stderr.contains("nothing could be measured") {
+        return skip("host promises", "no /proc/self/clear_refs here");
+    }
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert!(begun.elapsed().as_secs() < 30, "a budget of 2 s took {:?}", begun.elapsed());
+    let results = results(&out.0);
+    let extra = &row(&results, "promises", cpus.parse().expect("a number"))["extra"];
+    let tries = |name: &str| extra[name].as_f64().expect("counted");
+    assert_eq!(tries("tries_asked"), 1e8);
+    assert!((1.0..1e8).contains(&tries("tries")) && tries("tries_other_cpu") < 1e8, "{extra}");
+}
+
 /// What idle page tracking says is clear must be what was cleared; elsewhere these skip with a remedy.
 #[test]
 fn access_bits_are_cleared_and_seen_to_be() {

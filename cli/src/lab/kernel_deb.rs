@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `lab kernel-deb`.
 
-use super::measure;
 use crate::args::KernelDeb;
 use ceasefire_artifacts::{kernel, package, Context};
 use ceasefire_base::{disk, exec::print_line, Result};
-use ceasefire_run::files;
+use ceasefire_run::{files, kernels};
 use std::fs;
 
 pub fn run(ctx: &Context, args: &KernelDeb) -> Result<()> {
-    let all: Vec<String> = kernel::list(ctx)?.into_iter().map(|spec| spec.name).collect();
-    measure::known_kernel(&all, &args.kernel)?;
+    kernels::known(&kernel::list(ctx)?, &args.kernel)?;
     if !ctx.dry_run {
         files::output_directory(&args.out)?;
     }

@@ -4,15 +4,19 @@
 mod clean;
 mod kernel_deb;
 mod measure;
+mod mmtests;
 mod paper;
 mod read;
-mod selftests;
+#[cfg(test)]
+mod round_trip;
 mod shell;
 
 use crate::args::{Lab, Prepared, Verb};
-use ceasefire_artifacts::{kernel, machine, Context};
+use ceasefire_artifacts::{guest, kernel, machine, Context};
 use ceasefire_base::{cancel, exec::print_line, Error, Progress, Result, Verbosity};
-use ceasefire_run::doctor;
+use ceasefire_run::catalog::Catalog;
+use ceasefire_run::presets::Preset;
+use ceasefire_run::{doctor, kernels};
 use std::io::IsTerminal;
 
 /// The compiler for its probes, and what loads them, as static libraries.
@@ -42,13 +46,13 @@ pub fn run(lab: Lab) -> Result<()> {
         ctx.jobs = jobs;
     }
     match lab.verb {
-        Verb::Demo(output) => measure::tour(&ctx, "demo", &output),
-        Verb::All(output) => measure::tour(&ctx, "all", &output),
-        Verb::Run(run) => measure::run(&ctx, &run),
+        Verb::Demo(output) => measure::preset(&ctx, Preset::Demo, &output),
+        Verb::All(output) => measure::preset(&ctx, Preset::All, &output),
+        Verb::Run(run) => measure::run(&ctx, &run.request()?),
         Verb::Paper(args) => paper::run(&ctx, &args),
         Verb::List { json } => list(&ctx, json),
         Verb::Shell(args) => shell::run(&ctx, &args),
-        Verb::Selftests(args) => selftests::run(&ctx, &args),
+        Verb::Selftests(args) => mmtests::run(&ctx, &args.request()?),
         Verb::Build { kernels } => build(&ctx, &kernels),
         Verb::KernelDeb(args) => kernel_deb::run(&ctx, &args),
         Verb::Prepare { part: Prepared::Watch } => ctx.ensure(&OBSERVER_PACKAGES),
@@ -60,9 +64,8 @@ pub fn run(lab: Lab) -> Result<()> {
 
 fn build(ctx: &Context, names: &[String]) -> Result<()> {
     let specs = kernel::list(ctx)?;
-    let all: Vec<String> = specs.iter().map(|spec| spec.name.clone()).collect();
     for name in names {
-        measure::known_kernel(&all, name)?;
+        kernels::known(&specs, name)?;
     }
     let every = || specs.iter().filter(|spec| !spec.only_by_name).map(|spec| spec.name.clone()).collect();
     let wanted: Vec<String> = if names.is_empty() { every() } else { names.to_vec() };
@@ -78,7 +81,7 @@ fn build(ctx: &Context, names: &[String]) -> Result<()> {
 }
 
 fn list(ctx: &Context, json: bool) -> Result<()> {
-    let catalog = measure::catalog(ctx)?;
+    let catalog = Catalog::of(&guest::workloads_binary(ctx)?)?;
     let kernels = kernel::list(ctx)?;
     if json {
         let kernels: Vec<serde_json::Value> = kernels

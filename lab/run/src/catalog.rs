@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The workloads there are, as the workloads binary itself tells them.
 
-use ceasefire_base::{Error, Result};
+use ceasefire_base::{exec, Error, Result};
 use serde::{Deserialize, Serialize};
+use std::path::Path;
 
 /// Groups that run only when asked for by name.
 const GROUP_APP: &str = "app";
@@ -35,6 +36,11 @@ pub struct Catalog {
 }
 
 impl Catalog {
+    /// What this program has.
+    pub fn of(binary: &Path) -> Result<Catalog> {
+        Catalog::parse(&exec::read(&exec::Command::new(binary).arg("list"))?)
+    }
+
     /// Reads the JSON Lines of `workloads list`.
     pub fn parse(text: &str) -> Result<Catalog> {
         let mut workloads = Vec::new();
@@ -82,44 +88,23 @@ impl Catalog {
     }
 
     fn unknown(&self, name: &str) -> Error {
-        let mut known: Vec<&str> = self.workloads.iter().map(|w| w.name.as_str()).collect();
-        known.extend(self.groups());
-        known.sort_by_key(|candidate| edit_distance(name, candidate));
-        known.truncate(3);
+        let known = self.workloads.iter().map(|w| w.name.as_str()).chain(self.groups());
         Error::usage(format!("there is no workload or group named '{name}'"))
-            .remedy(format!("nearest: {}; `ceasefire lab list` shows all", known.join(", ")))
+            .remedy(format!("nearest: {}; `ceasefire lab list` shows all", nearest(name, known, 3)))
     }
 }
 
-/// Levenshtein distance, for suggestions.
-pub fn edit_distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, ca) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, &cb) in b.iter().enumerate() {
-            let substitution = diagonal + usize::from(ca != cb);
-            diagonal = row[j + 1];
-            row[j + 1] = substitution.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
+/// The names most like this one, the nearest first.
+pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>, count: usize) -> String {
+    let mut known: Vec<&str> = known.into_iter().collect();
+    known.sort_by_key(|candidate| strsim::levenshtein(name, candidate));
+    known.truncate(count);
+    known.join(", ")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn edit_distance_counts_edits() {
-        for (a, b, expected) in
-            [("", "", 0), ("abc", "", 3), ("kitten", "sitting", 3), ("munmap", "munmpa", 2)]
-        {
-            assert_eq!(edit_distance(a, b), expected, "{a} {b}");
-            assert_eq!(edit_distance(b, a), expected, "{b} {a}");
-        }
-    }
 
     #[test]
     fn unknown_names_suggest_the_nearest() {

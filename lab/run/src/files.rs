@@ -4,9 +4,8 @@
 use ceasefire_artifacts::lock::{self, Lock};
 use ceasefire_base::{disk, Progress, Result};
 use std::fs;
-use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
+use tempfile::TempDir;
 
 /// Writes aside and renames: an interrupted run leaves the earlier file as it was.
 pub fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
@@ -38,7 +37,6 @@ pub fn log_directory(path: &Path) -> Result<()> {
     Ok(())
 }
 
-const SCRATCH_TRIES: u32 = 1000;
 const LOG_EXTENSIONS: [&str; 4] = ["jsonl", "console", "stderr", "initrd"];
 
 /// Made before minutes are spent on what should go there.
@@ -61,35 +59,16 @@ pub fn own_output_directory(progress: &Progress, path: &Path) -> Result<Lock> {
 }
 
 /// A new directory for passing files, removed with its value.
-pub struct Scratch {
-    pub path: std::path::PathBuf,
+pub fn scratch(purpose: &str) -> Result<TempDir> {
+    tempfile::Builder::new().prefix(&format!("ceasefire-{purpose}-")).tempdir().map_err(|error| {
+        disk::error("make a directory in", &std::env::temp_dir(), &error)
+            .remedy("set TMPDIR to a directory you may write to")
+    })
 }
 
-impl Scratch {
-    pub fn new(purpose: &str) -> Result<Scratch> {
-        // In a directory that all users share: never one that somebody else made.
-        let mut count = 0;
-        loop {
-            let name = format!("ceasefire-{purpose}-{}-{count}", std::process::id());
-            let path = std::env::temp_dir().join(name);
-            match fs::DirBuilder::new().mode(0o700).create(&path) {
-                Ok(()) => return Ok(Scratch { path }),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && count < SCRATCH_TRIES => {
-                    count += 1
-                }
-                Err(error) => {
-                    return Err(disk::error("make the directory", &path, &error)
-                        .remedy("set TMPDIR to a directory you may write to"))
-                }
-            }
-        }
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.path);
-    }
+/// `2026-03-01T12:00:00Z`
+pub fn now_utc() -> String {
+    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 /// CPUs this process may use.
@@ -113,8 +92,8 @@ mod tests {
 
     #[test]
     fn a_failed_write_leaves_the_earlier_file() {
-        let scratch = Scratch::new("files").expect("a directory");
-        let dir = &scratch.path;
+        let scratch = scratch("files").expect("a directory");
+        let dir = scratch.path();
         let path = dir.join("results.json");
         write_whole(&path, b"one").expect("written");
         write_whole(&path, b"two").expect("replaced");
@@ -131,8 +110,8 @@ mod tests {
 
     #[test]
     fn a_second_run_waits_for_the_directory() {
-        let scratch = Scratch::new("own").expect("a directory");
-        let out = scratch.path.join("out");
+        let scratch = scratch("own").expect("a directory");
+        let out = scratch.path().join("out");
         let progress = Progress::new(ceasefire_base::Verbosity::Quiet);
         let first = own_output_directory(&progress, &out).expect("free");
         let other = out.clone();
@@ -146,20 +125,21 @@ mod tests {
     }
 
     #[test]
-    fn scratch_directories_are_never_shared() {
-        let (a, b) = (Scratch::new("same").expect("made"), Scratch::new("same").expect("made"));
-        assert_ne!(a.path, b.path);
+    fn dates_are_of_one_form() {
+        let now = now_utc();
+        let shape: String = now.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
+        assert_eq!(shape, "0000-00-00T00:00:00Z");
     }
 
     #[test]
     fn only_our_own_logs_are_removed() {
-        let scratch = Scratch::new("logs").expect("a directory");
+        let scratch = scratch("logs").expect("a directory");
         for name in ["01-vanilla-2cpu.jsonl", "01-vanilla-2cpu.console", "thesis.tex"] {
-            fs::write(scratch.path.join(name), "x").expect("written");
+            fs::write(scratch.path().join(name), "x").expect("written");
         }
-        log_directory(&scratch.path).expect("cleared");
+        log_directory(scratch.path()).expect("cleared");
         let left: Vec<_> =
-            fs::read_dir(&scratch.path).expect("dir").flatten().map(|e| e.file_name()).collect();
+            fs::read_dir(scratch.path()).expect("dir").flatten().map(|e| e.file_name()).collect();
         assert_eq!(left, ["thesis.tex"]);
     }
 }

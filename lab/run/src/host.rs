@@ -1,154 +1,224 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The same workloads on this machine, with the kernel it runs.
+//! The same workloads on this machine, with the kernel it runs: each task is a process.
 
 use crate::catalog::Catalog;
-use crate::execute::{about_workloads, environment};
+use crate::executor::{Executor, Orders, Site, Task};
 use crate::files;
-use crate::plan::{Job, Request};
+use crate::kernels::Choice;
+use crate::plan::{Boot, Job, Matrix, Plan};
 use crate::switch::Switch;
+use ceasefire_artifacts::{guest, Context};
 use ceasefire_base::exec::{self, Command};
-use ceasefire_base::{Error, Kind, Progress, Result};
-use ceasefire_results::aggregate::{aggregate, RowKey};
-use ceasefire_results::protocol::{GuestLog, LogParser};
-use ceasefire_results::schema::{Environment, Kernel, Results, Unmeasured};
+use ceasefire_base::{disk, Error, Kind, Result};
+use ceasefire_results::aggregate::RowKey;
+use ceasefire_results::parse_log;
+use ceasefire_results::protocol::GuestLog;
+use ceasefire_results::schema::{Environment, Kernel};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The kernel's name in the rows.
 const KERNEL: &str = "host";
 
-/// Runs the request with the workloads binary, one process for each job and mode. The running kernel is set to each of
-/// `modes` and back; without any, it is taken as it is.
-pub fn measure(
-    progress: &Progress,
-    catalog: &Catalog,
-    request: &Request,
-    modes: &[String],
-    binary: &Path,
-    command: &str,
-    dry_run: bool,
-) -> Result<Results> {
-    let cores = files::cores() as u32;
-    if request.cost {
-        return Err(Error::usage("instructions are counted by the emulator, not on this machine")
-            .remedy("leave out --cost or --on host"));
+/// Asked for, not looked at yet.
+pub struct HostSite {
+    modes: Vec<String>,
+    /// The workloads, built elsewhere.
+    given: Option<PathBuf>,
+    binary: PathBuf,
+}
+
+pub struct Host {
+    binary: PathBuf,
+    /// Hash of the workloads' sources, unless they were built elsewhere.
+    sources: Option<String>,
+    nodes: u32,
+    /// Without any, the kernel is taken as it is.
+    modes: Vec<String>,
+    switch: Option<Switch>,
+    /// What a guest says of itself at its boot; nothing where it cannot be read.
+    about: GuestLog,
+}
+
+impl HostSite {
+    pub fn new(modes: &[String], program: Option<PathBuf>) -> HostSite {
+        HostSite { modes: modes.to_vec(), given: program, binary: PathBuf::new() }
     }
-    if let Some(&vcpus) = request.vcpus.iter().find(|&&vcpus| vcpus > cores) {
-        return Err(Error::usage(format!("{vcpus} CPUs were asked for and this machine has {cores}"))
-            .remedy(format!("choose --cpus between 1 and {cores}")));
-    }
-    let nodes = nodes();
-    let request = Request {
-        nodes: Some(nodes.min(request.vcpus.iter().copied().min().unwrap_or(1))),
-        ..request.clone()
-    };
-    let plan = request.plan(catalog)?;
-    let jobs: Vec<(u32, &Job)> =
-        plan.boots.iter().flat_map(|boot| boot.jobs.iter().map(|job| (boot.vcpus, job))).collect();
-    if dry_run {
-        for (_, job) in &jobs {
-            for mode in modes {
-                exec::print_line(&format!("# ABIS: {mode}"));
+}
+
+impl Site for HostSite {
+    type Executor = Host;
+
+    fn refuse(&mut self, _ctx: &Context, matrices: &mut [Matrix]) -> Result<()> {
+        let cores = files::cores() as u32;
+        for matrix in matrices {
+            if matrix.cost {
+                return Err(Error::usage("instructions are counted by the emulator, not on this machine")
+                    .remedy("leave out --cost or --on host"));
             }
-            exec::print_line(&command_for(binary, job).to_shell());
+            if let Some(&vcpus) = matrix.vcpus.iter().find(|&&vcpus| vcpus > cores) {
+                return Err(Error::usage(format!(
+                    "{vcpus} CPUs were asked for and this machine has {cores}"
+                ))
+                .remedy(format!("choose --cpus between 1 and {cores}")));
+            }
+            matrix.nodes = Some(nodes().min(matrix.vcpus.iter().copied().min().unwrap_or(1)));
         }
-        return Ok(Results::new(Environment::default()));
+        if let Some(path) = &self.given {
+            self.binary = given_program(path)?;
+        }
+        Ok(())
     }
-    let switch = if modes.is_empty() { None } else { Some(Switch::take(progress, modes)?) };
-    let about = about(binary);
-    let boot = about.boot.as_ref();
-    let modes: Vec<Option<String>> = match switch {
-        None => vec![boot.and_then(|boot| boot.mode.clone())],
-        Some(_) => modes.iter().cloned().map(Some).collect(),
-    };
-    // One mode after the other for each workload: what a machine does by the hour is in all of them.
-    let mut turns: Vec<(u32, &Job, Option<&str>)> = Vec::new();
-    for (vcpus, job) in &jobs {
-        turns.extend(modes.iter().map(|mode| (*vcpus, *job, mode.as_deref())));
+
+    fn packages(&self, _ctx: &Context) -> Result<()> {
+        Ok(())
     }
-    let step = progress.step(format!("measure: {} workloads on this machine", turns.len()));
-    let mut logs: Vec<(RowKey, GuestLog)> = Vec::new();
-    for (index, (vcpus, job, mode)) in turns.iter().enumerate() {
-        let shown = mode.map_or_else(String::new, |mode| format!(" ({mode})"));
-        step.waiting(format!("{}/{}: {} x{}{shown}", index, turns.len(), job.workload, job.threads));
-        if let (Some(switch), Some(mode)) = (&switch, mode) {
+
+    fn catalog(&mut self, ctx: &Context) -> Result<Catalog> {
+        if self.given.is_none() {
+            self.binary = guest::workloads_binary(ctx)?;
+        }
+        Catalog::of(&self.binary)
+    }
+
+    fn prepare(self, ctx: &Context, _plan: &Plan) -> Result<Host> {
+        let is_switched = !self.modes.is_empty() && !ctx.dry_run;
+        let switch = if is_switched { Some(Switch::take(&ctx.progress, &self.modes)?) } else { None };
+        let said = exec::read(&Command::new(&self.binary).arg("boot")).unwrap_or_default();
+        Ok(Host {
+            sources: if self.given.is_none() { Some(guest::source_hash(ctx)?) } else { None },
+            binary: self.binary,
+            nodes: nodes(),
+            modes: self.modes,
+            switch,
+            about: parse_log(said.as_bytes()),
+        })
+    }
+}
+
+impl Host {
+    fn command(&self, job: &Job) -> Command {
+        let mut command = Command::new(&self.binary).args(["run", &job.workload]);
+        command =
+            command.args(["--threads", &job.threads.to_string(), "--repeats", &job.repeats.to_string()]);
+        command = command.args(["--seed", &job.seed.to_string()]);
+        if let Some(units) = job.units {
+            command = command.args(["--units", &units.to_string()]);
+        }
+        for (key, value) in &job.settings {
+            command = command.args(["--set", &format!("{key}={value}")]);
+        }
+        command
+    }
+
+    fn one(&self, job: &Job, limit: Option<Duration>) -> Result<GuestLog> {
+        let limit = limit.unwrap_or(Duration::from_secs(job.timeout_s.into()));
+        let said = exec::capture(&self.command(job), Some(limit))?;
+        let mut log = parse_log(said.stdout.as_bytes());
+        log.end_on_host(said.status.code());
+        log.boot = self.about.boot.clone();
+        if !log.outcome.is_complete() {
+            let last = said.stderr.lines().last().unwrap_or("it said nothing");
+            return Err(Error::failed(format!("{} ended without its result: {last}", job.workload)));
+        }
+        Ok(log)
+    }
+}
+
+impl Executor for Host {
+    /// One mode after the other for each workload: what a machine does by the hour is in all of them.
+    fn tasks(&self, plan: &Plan) -> Vec<Task> {
+        let running = self.about.boot.as_ref().and_then(|boot| boot.mode.clone());
+        let modes: Vec<Option<String>> = match self.modes.is_empty() {
+            true => vec![running],
+            false => self.modes.iter().cloned().map(Some).collect(),
+        };
+        let mut tasks = Vec::new();
+        for boot in &plan.boots {
+            for job in &boot.jobs {
+                let boot = Boot { jobs: vec![job.clone()], ..boot.clone() };
+                tasks.extend(modes.iter().map(|mode| {
+                    Task::new(KERNEL, &Choice { kernel: KERNEL.into(), mode: mode.clone() }, &boot)
+                }));
+            }
+        }
+        tasks
+    }
+
+    fn lanes(&self) -> usize {
+        1
+    }
+
+    fn identity(&self, task: &Task) -> String {
+        let release = files::release().unwrap_or_default();
+        format!("{release}\n{:?}\n{}", task.choice.mode, task.boot.job_text())
+    }
+
+    fn show(&self, task: &Task) {
+        if let (false, Some(mode)) = (self.modes.is_empty(), &task.choice.mode) {
+            exec::print_line(&format!("# mode: {mode}"));
+        }
+        task.boot.jobs.iter().for_each(|job| exec::print_line(&self.command(job).to_shell()));
+    }
+
+    fn run(&self, task: &Task, orders: &mut Orders) -> Result<GuestLog> {
+        if let (Some(switch), Some(mode)) = (&self.switch, &task.choice.mode) {
             switch.set(mode)?;
         }
-        let program = command_for(binary, job);
-        let rerun = |error: Error| error.remedy(format!("run it alone: {}", program.to_shell()));
-        let limit = Duration::from_secs(job.timeout_s.into());
-        let captured = exec::capture(&program, Some(limit)).map_err(|error| match error.kind {
-            Kind::Failed => rerun(error),
-            _ => error,
-        })?;
-        let mut parser = LogParser::new();
-        parser.push(captured.stdout.as_bytes());
-        let mut log = parser.finish();
-        log.end_on_host(captured.status.code());
-        if !log.outcome.is_complete() {
-            let last = captured.stderr.lines().last().unwrap_or("it said nothing").to_string();
-            return Err(rerun(Error::failed(format!("{} ended without its result: {last}", job.workload))));
-        }
-        let key = RowKey {
-            kernel: KERNEL.into(),
-            mode: mode.map(String::from),
-            vcpus: *vcpus,
-            nodes,
-            ..RowKey::default()
+        let [job] = task.boot.jobs.as_slice() else {
+            return Err(Error::failed("a task on this machine is one job"));
         };
-        logs.push((key, log));
+        self.one(job, orders.limit).map_err(|error| match error.kind {
+            Kind::Failed => error.remedy(format!("rerun: {}", orders.rerun)),
+            _ => error,
+        })
     }
-    step.done("");
-    drop(switch);
-    let kernel = Kernel {
-        name: KERNEL.into(),
-        release: files::release(),
-        counters: Some(boot.map_or_else(|| "generic".into(), |boot| boot.counters.clone())),
-        ..Kernel::default()
-    };
-    let environment = Environment {
-        command: Some(command.into()),
-        place: "host".into(),
-        seed: Some(request.seed),
-        kernels: vec![kernel],
-        thp: thp(),
-        pti: boot.and_then(|boot| boot.pti),
-        pcid: boot.and_then(|boot| boot.pcid),
-        invpcid: boot.and_then(|boot| boot.invpcid),
-        cpu_flags: boot.and_then(|boot| boot.cpu_flags.clone()),
-        ..environment()?
-    };
-    let mut results = aggregate(environment, &logs)?;
-    results.workloads = about_workloads(catalog);
-    results.skipped.extend(plan.skips.iter().map(|skip| Unmeasured {
-        workload: skip.workload.clone(),
-        threads: Some(skip.threads),
-        reason: skip.reason.clone(),
-        ..Unmeasured::default()
-    }));
-    Ok(results)
+
+    fn check(&self, _task: &Task, _log: &GuestLog) -> Result<()> {
+        Ok(())
+    }
+
+    fn row(&self, task: &Task) -> RowKey {
+        RowKey {
+            kernel: task.kernel.clone(),
+            mode: task.choice.mode.clone(),
+            vcpus: task.boot.vcpus,
+            nodes: self.nodes,
+            set: task.boot.settings(),
+            ..RowKey::default()
+        }
+    }
+
+    fn environment(&self, _logs: &[(RowKey, GuestLog)]) -> Environment {
+        let boot = self.about.boot.as_ref();
+        let kernel = Kernel {
+            name: KERNEL.into(),
+            release: files::release(),
+            counters: Some(boot.map_or_else(|| "generic".into(), |boot| boot.counters.clone())),
+            ..Kernel::default()
+        };
+        Environment {
+            place: "host".into(),
+            kernels: vec![kernel],
+            thp: boot.and_then(|boot| boot.thp.clone()),
+            pti: boot.and_then(|boot| boot.pti),
+            pcid: boot.and_then(|boot| boot.pcid),
+            invpcid: boot.and_then(|boot| boot.invpcid),
+            cpu_flags: boot.and_then(|boot| boot.cpu_flags.clone()),
+            workloads: self.sources.clone(),
+            ..Environment::default()
+        }
+    }
 }
 
-/// What a guest says of itself at its boot; nothing where it cannot be read.
-fn about(binary: &Path) -> GuestLog {
-    let said = exec::read(&Command::new(binary).arg("boot")).unwrap_or_default();
-    let mut parser = LogParser::new();
-    parser.push(said.as_bytes());
-    parser.finish()
-}
-
-fn command_for(binary: &Path, job: &Job) -> Command {
-    let mut command = Command::new(binary).args(["run", &job.workload]);
-    command = command.args(["--threads", &job.threads.to_string(), "--repeats", &job.repeats.to_string()]);
-    command = command.args(["--seed", &job.seed.to_string()]);
-    if let Some(units) = job.units {
-        command = command.args(["--units", &units.to_string()]);
-    }
-    for (key, value) in &job.settings {
-        command = command.args(["--set", &format!("{key}={value}")]);
-    }
-    command
+fn given_program(path: &Path) -> Result<PathBuf> {
+    fs::canonicalize(path).map_err(|error| {
+        Error::usage(format!("cannot use {} as the workloads: {}", path.display(), disk::reason(&error)))
+            .remedy(
+            "copy it from a checkout: `ceasefire lab run zero --on host --cpus 1 --dry-run` there says where it is",
+        )
+    })
 }
 
 fn nodes() -> u32 {
@@ -156,10 +226,4 @@ fn nodes() -> u32 {
     let count = fs::read_dir("/sys/devices/system/node")
         .map(|dir| dir.flatten().filter(|entry| entry.file_name().to_str().is_some_and(is_node)).count());
     count.unwrap_or(1).max(1) as u32
-}
-
-/// The bracketed word of `always [madvise] never`.
-fn thp() -> Option<String> {
-    let text = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").ok()?;
-    Some(text.split_once('[')?.1.split_once(']')?.0.to_string())
 }

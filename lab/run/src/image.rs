@@ -8,6 +8,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+#[derive(Debug, Clone)]
 pub struct Images {
     base: PathBuf,
     apps: Option<PathBuf>,
@@ -29,9 +30,13 @@ impl Drop for Temporary {
 impl Images {
     /// Builds what these boots need; the applications only if one of them runs some.
     pub fn prepare(ctx: &Context, packages: &[String], programs: &[String]) -> Result<Images> {
-        let base = guest::initrd(ctx)?;
         let apps = if packages.is_empty() { None } else { Some(apps::root(ctx, packages, programs)?) };
-        Ok(Images { base, apps, extra: None })
+        Ok(Images { apps, ..Images::of(guest::initrd(ctx)?) })
+    }
+
+    /// Nothing but this archive.
+    pub fn of(base: PathBuf) -> Images {
+        Images { base, apps: None, extra: None }
     }
 
     /// The same with one more archive in every boot.

@@ -3,26 +3,113 @@
 //! what an earlier one has measured from its logs.
 
 use crate::catalog::Catalog;
-use crate::execute::{self, Options, Variant};
-use crate::image::Images;
-use crate::plan::Request;
+use crate::executor::Site;
+use crate::files;
+use crate::guest::{Guest, GuestSite};
+use crate::kernels::{Choice, Kernels, Variant};
+use crate::machine::MachineSpec;
+use crate::plan::Matrix;
 use crate::qemu::Cpu;
+use crate::request::{self, GuestSpec, Place};
+use crate::session::Session;
 use crate::tlb::Tlb;
+use crate::words::{self, Line, Output};
 use ceasefire_artifacts::Context;
-use ceasefire_base::{Error, Result};
+use ceasefire_base::progress::clock;
+use ceasefire_base::{exec, Error, Kind, Result};
 use ceasefire_results::paper::figures::{self, Figure, Work, CONTROLS, FIGURES};
 use ceasefire_results::paper::{Measured, Paper, SCHEMA};
-use ceasefire_results::schema::Results;
+use ceasefire_results::schema::{Results, Unmeasured};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// As the paper.
 pub const REPEATS: u32 = 5;
 pub const REPEATS_QUICK: u32 = 2;
+/// The unchanged kernel first.
+pub const KERNELS: &str = "vanilla,abis:off,abis:full";
+pub const OUT: &str = "out/paper";
 const SEED: u64 = 1;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// Figures by name; all where none is named.
+    pub only: Vec<String>,
+    pub repeats: u32,
+    /// NAME or NAME:MODE, the unchanged one first.
+    pub kernels: Vec<String>,
+    pub output: Output,
+}
+
+impl Request {
+    pub fn command(&self) -> String {
+        let mut line = Line::default();
+        ["lab", "paper"].iter().for_each(|word| line.word(word));
+        line.list("only", &self.only);
+        line.flag("repeats", self.repeats.to_string());
+        if self.kernels.join(",") != KERNELS {
+            line.list("kernel", &self.kernels);
+        }
+        line.output(&self.output, OUT);
+        words::shell(&line.0)
+    }
+
+    pub fn data(&self) -> PathBuf {
+        self.output.out.join("paper.json")
+    }
+
+    pub fn page(&self) -> PathBuf {
+        self.output.out.join("paper.html")
+    }
+
+    /// Refuses what cannot be right; the figures, and the kernels.
+    fn check(&self, ctx: &Context) -> Result<(Vec<&'static Figure>, Vec<Choice>)> {
+        Matrix { repeats: self.repeats, ..Matrix::default() }.validate()?;
+        let figures = chosen(&self.only)?;
+        let choices = Kernels::named(&self.kernels, &[]).choices(ctx, &MachineSpec::default())?;
+        if choices.len() < 2 {
+            return Err(Error::usage("one kernel alone has nothing to be compared with")
+                .remedy("name the unchanged kernel first: --kernel vanilla,NAME:MODE"));
+        }
+        Ok((figures, choices))
+    }
+
+    fn site(&self) -> GuestSite {
+        let kernels = Kernels::named(&self.kernels, &[]);
+        GuestSite::new(GuestSpec { kernels, ..GuestSpec::default() })
+    }
+}
+
+/// Runs what was asked for; `save` is called after each figure. What an earlier run into the same directory measured is
+/// kept. `None` in a dry run.
+pub fn run(ctx: &Context, request: &Request, save: &dyn Fn(&Paper) -> Result<()>) -> Result<Option<Paper>> {
+    let (figures, choices) = request.check(ctx)?;
+    let names: Vec<(String, bool)> =
+        choices.iter().map(|choice| (choice.name(), choice.mode.as_deref() == Some("off"))).collect();
+    let repeats = request.repeats;
+    if ctx.dry_run {
+        let mut sections: Vec<(&str, Vec<Step>)> = vec![("controls", controls(repeats))];
+        sections.extend(figures.iter().map(|figure| (figure.id, steps(figure.works, repeats))));
+        show_plan(&sections, &request.site().catalog(ctx)?, &names)?;
+        return Ok(None);
+    }
+    // Of all figures, so that what is chosen changes no boot's file system, and so no boot.
+    let all =
+        FIGURES.iter().flat_map(|figure| steps(figure.works, repeats)).map(|step| step.matrix).collect();
+    let mut session = Session::open(ctx, request.site(), all, Some(&request.output.out))?;
+    session.resumes = true;
+    let run = Run { session: &session, names: &names, repeats };
+    let outcome = run.all(request, &figures, save);
+    outcome.map(Some).map_err(|error| match error.kind {
+        Kind::Interrupted => error.remedy("the same command resumes: every boot that ended is kept"),
+        _ => error,
+    })
+}
 
 /// One boot on each of its kernels.
 #[derive(Debug, Clone)]
 pub struct Step {
-    pub request: Request,
+    pub matrix: Matrix,
     /// As `--tlb` takes it.
     pub tlb: &'static str,
     pub skips_off: bool,
@@ -55,7 +142,7 @@ pub fn steps(works: &[Work], repeats: u32) -> Vec<Step> {
                 for threads in work.threads_at(vcpus) {
                     for workload in work.workloads {
                         steps.push(Step {
-                            request: Request {
+                            matrix: Matrix {
                                 workloads: vec![workload.to_string()],
                                 vcpus: vec![vcpus],
                                 threads: Some(vec![threads]),
@@ -68,7 +155,7 @@ pub fn steps(works: &[Work], repeats: u32) -> Vec<Step> {
                                     .map(|(k, v)| (k.to_string(), v.to_string()))
                                     .collect(),
                                 cost: work.cost,
-                                ..Request::default()
+                                ..Matrix::default()
                             },
                             tlb: point.tlb,
                             skips_off: work.skips_off,
@@ -89,13 +176,14 @@ pub fn controls(repeats: u32) -> Vec<Step> {
 }
 
 impl Step {
-    /// What chooses the machine on the command line, with a leading blank.
-    fn machine_flags(&self) -> String {
-        let mut flags = format!(" --tlb {}", self.tlb);
-        if !self.kernel_args.is_empty() {
-            flags += &format!(" --kernel-args {}", self.kernel_args);
-        }
-        flags
+    /// What chooses kernels and machine on the command line.
+    fn place(&self, kernels: &[String]) -> Result<Place> {
+        let machine = MachineSpec {
+            tlb: Some(Tlb::parse(self.tlb)?),
+            kernel_args: self.kernel_args.into(),
+            ..MachineSpec::default()
+        };
+        Ok(Place::Guest(GuestSpec { kernels: Kernels::named(kernels, &[]), machine }))
     }
 
     /// Kernels by name and whether they are off; those that this step boots.
@@ -118,8 +206,9 @@ impl Step {
                 continue;
             }
             variants.push(variant.clone());
-            if let (Some(mode), Some("full")) = (self.also, variant.mode.as_deref()) {
-                variants.push(Variant { mode: Some(mode.into()), ..variant.clone() });
+            if let (Some(mode), Some("full")) = (self.also, variant.choice.mode.as_deref()) {
+                let choice = Choice { mode: Some(mode.into()), ..variant.choice.clone() };
+                variants.push(Variant { choice, ..variant.clone() });
             }
         }
         variants
@@ -136,16 +225,17 @@ impl Step {
 pub fn commands(steps: &[Step], catalog: &Catalog, kernels: &[(String, bool)]) -> Result<Vec<String>> {
     let mut lines = Vec::new();
     for step in steps {
-        let plan = step.request.plan(catalog)?;
-        let kernel = format!(" --kernel {}", step.on(kernels).join(","));
-        if let Some(boot) = plan.boots.first() {
-            let mut boot = boot.clone();
+        if let Some(boot) = step.matrix.plan(catalog)?.boots.first() {
             // One boot for each repeat of a cost row.
-            boot.jobs.iter_mut().for_each(|job| job.repeats = step.request.repeats);
-            lines.push(execute::command_of(&boot, &kernel, &step.machine_flags()));
+            let matrix = Matrix { repeats: step.matrix.repeats, ..boot.matrix() };
+            lines.push(request_for(request::Work::One(matrix), step.place(&step.on(kernels))?).command());
         }
     }
     Ok(lines)
+}
+
+fn request_for(work: request::Work, place: Place) -> request::Request {
+    request::Request { work, place, limit: None, output: Output::default() }
 }
 
 /// How many boots and how many seconds on so many cores.
@@ -154,81 +244,114 @@ pub fn estimate(steps: &[Step], kernels: &[(String, bool)], cores: usize) -> (u6
     let mut seconds = 0.0;
     for step in steps {
         let count = step.on(kernels).len() as u64;
-        boots += count * if step.request.cost { u64::from(step.request.repeats) } else { 1 };
+        boots += count * if step.matrix.cost { u64::from(step.matrix.repeats) } else { 1 };
         seconds += step.seconds * count as f64;
     }
     (boots, seconds / cores.max(1) as f64)
 }
 
-pub struct Run<'a> {
-    pub ctx: &'a Context,
-    pub catalog: &'a Catalog,
-    pub images: &'a Images,
-    /// All kernels, the baseline first; its CPU is replaced by each step's.
-    pub options: &'a Options,
+/// Comments and commands, as every dry run: what boots, and how long it may take here.
+fn show_plan(sections: &[(&str, Vec<Step>)], catalog: &Catalog, names: &[(String, bool)]) -> Result<()> {
+    let cores = files::cores();
+    let (mut boots, mut seconds) = (0, 0.0);
+    for (name, steps) in sections {
+        let (more_boots, more_seconds) = estimate(steps, names, cores);
+        boots += more_boots;
+        seconds += more_seconds;
+        exec::print_line(&format!("# {name}: {more_boots} boots, about {}", span(more_seconds)));
+        commands(steps, catalog, names)?.iter().for_each(|line| exec::print_line(line));
+    }
+    let whole = span(seconds);
+    exec::print_line(&format!(
+        "# in all {boots} boots, about {whole} on {cores} idle cores, kernels and machine built"
+    ));
+    Ok(())
+}
+
+fn span(seconds: f64) -> String {
+    clock(Duration::from_secs_f64(seconds.max(0.0)))
+}
+
+struct Run<'a> {
+    /// On all kernels, the baseline first; the CPU is replaced by each step's.
+    session: &'a Session<'a, Guest>,
     /// As the command line names them, and whether they are off.
-    pub names: &'a [(String, bool)],
-    pub repeats: u32,
+    names: &'a [(String, bool)],
+    repeats: u32,
 }
 
 impl Run<'_> {
-    /// Labels as rows carry them.
-    pub fn kernels(&self) -> Vec<String> {
-        self.options.kernels.iter().map(|variant| variant.row_label()).collect()
+    fn all(
+        &self,
+        request: &Request,
+        figures: &[&'static Figure],
+        save: &dyn Fn(&Paper) -> Result<()>,
+    ) -> Result<Paper> {
+        let progress = &self.session.ctx.progress;
+        progress
+            .note(format!("controls, then {} figures; what an earlier run measured is kept", figures.len()));
+        let mut paper = self.begin()?;
+        paper.environment.command = Some(request.command());
+        if let Some(earlier) = earlier(&request.data()).filter(|earlier| earlier.is_same_condition(&paper)) {
+            earlier.figures.into_iter().for_each(|measured| paper.put(measured));
+        }
+        for (index, figure) in figures.iter().enumerate() {
+            progress.note(format!("{} ({} of {})", figure.id, index + 1, figures.len()));
+            self.figure(figure, &mut paper)?;
+            files::write_whole(&request.data(), paper.to_json()?.as_bytes())?;
+            save(&paper)?;
+        }
+        Ok(paper)
     }
 
     /// The controls, and nothing else yet. Refused, in one sentence, if one fails.
-    pub fn begin(&self) -> Result<Paper> {
+    fn begin(&self) -> Result<Paper> {
         let results = self.measure(&controls(self.repeats))?;
         results.reportable()?;
-        if let Some(failed) = results.failed.first() {
-            return Err(Error::failed(format!(
-                "a control was not measured: {}: {}",
-                failed.workload, failed.reason
-            ))
-            .remedy(format!("rerun: {}", failed.rerun.as_deref().unwrap_or("ceasefire lab run control"))));
-        }
+        let failed: Vec<&Unmeasured> = results.failed.iter().collect();
+        crate::session::judge(results.rows.len(), &failed)?;
         Ok(Paper {
             schema: SCHEMA.into(),
             environment: results.environment,
             repeats: self.repeats,
-            kernels: self.kernels(),
+            kernels: self.session.executor.kernels.iter().map(Variant::row_label).collect(),
             controls: results.controls,
             workloads: results.workloads,
             figures: Vec::new(),
         })
     }
 
-    pub fn figure(&self, figure: &Figure, paper: &mut Paper) -> Result<()> {
+    fn figure(&self, figure: &Figure, paper: &mut Paper) -> Result<()> {
         let steps = steps(figure.works, self.repeats);
         let results = self.measure(&steps)?;
         if !results.environment.cycle_costs.is_empty() {
             paper.environment.cycle_costs = results.environment.cycle_costs.clone();
         }
-        let commands = commands(&steps, self.catalog, self.names)?;
+        let commands = commands(&steps, &self.session.catalog, self.names)?;
         paper.put(Measured::new(figure, results, &paper.kernels.clone(), commands)?);
         Ok(())
     }
 
     /// Steps of one machine and the same kernels share one run of the lab.
     fn measure(&self, steps: &[Step]) -> Result<Results> {
-        let mut groups: Vec<(&Step, Vec<Request>)> = Vec::new();
+        let mut groups: Vec<(&Step, Vec<Matrix>)> = Vec::new();
         for step in steps {
             match groups.iter_mut().find(|(first, _)| first.is_alike(step)) {
-                Some((_, requests)) => requests.push(step.request.clone()),
-                None => groups.push((step, vec![step.request.clone()])),
+                Some((_, matrices)) => matrices.push(step.matrix.clone()),
+                None => groups.push((step, vec![step.matrix.clone()])),
             }
         }
         let mut all: Option<Results> = None;
-        for (step, requests) in groups {
-            let options = Options {
-                kernels: step.variants(&self.options.kernels, self.names),
-                cpu: Cpu { tlb: Some(Tlb::parse(step.tlb)?), ..self.options.cpu },
-                kernel_arguments: step.kernel_args.into(),
-                flags: step.machine_flags(),
-                ..self.options.clone()
+        for (step, matrices) in groups {
+            let prepared = &self.session.executor;
+            let guest = Guest {
+                kernels: step.variants(&prepared.kernels, self.names),
+                cpu: Cpu { tlb: Some(Tlb::parse(step.tlb)?), ..prepared.cpu },
+                kernel_args: step.kernel_args.into(),
+                ..prepared.clone()
             };
-            let more = execute::measure(self.ctx, self.catalog, &requests, self.images, &options)?;
+            let request = request_for(request::Work::Many(matrices.clone()), step.place(&[])?);
+            let Some(more) = self.session.measure_on(&guest, &request, &matrices)? else { continue };
             match &mut all {
                 None => all = Some(more),
                 Some(results) => {
@@ -245,6 +368,11 @@ impl Run<'_> {
     }
 }
 
+/// Figures that this run does not measure again; a file of another form is written anew.
+fn earlier(data: &Path) -> Option<Paper> {
+    Paper::from_json(&std::fs::read(data).ok()?, &data.display().to_string()).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -253,7 +381,7 @@ mod tests {
     fn every_step_of_the_table_is_a_valid_request_on_a_machine_as_rows_name_it() {
         for figure in FIGURES {
             for step in steps(figure.works, REPEATS) {
-                step.request.validate().expect("valid");
+                step.matrix.validate().expect("valid");
                 assert_eq!(Tlb::parse(step.tlb).expect("a machine").to_string(), step.tlb, "{}", figure.id);
                 assert!(step.seconds > 0.0);
             }
@@ -264,7 +392,7 @@ mod tests {
     fn a_step_is_counted_on_each_of_its_kernels() {
         let kernels = [("vanilla".into(), false), ("k:off".into(), true), ("k:full".into(), false)];
         let one = |skips_off, cost| Step {
-            request: Request { repeats: 5, cost, ..Request::default() },
+            matrix: Matrix { repeats: 5, cost, ..Matrix::default() },
             tlb: "hardware",
             skips_off,
             also: None,
@@ -280,7 +408,15 @@ mod tests {
         );
         let hardware = Step { also: Some("full-hw"), kernel_args: "a=0", ..one(true, false) };
         assert_eq!(hardware.on(&kernels), ["vanilla", "k:full", "k:full-hw"]);
-        assert_eq!(hardware.machine_flags(), " --tlb hardware --kernel-args a=0");
+        let command = request_for(
+            request::Work::One(Matrix::default()),
+            hardware.place(&hardware.on(&kernels)).expect("a machine"),
+        )
+        .command();
+        assert!(
+            command.ends_with(" --kernel vanilla,k:full,k:full-hw --kernel-args a=0 --tlb hardware"),
+            "{command}"
+        );
     }
 
     #[test]

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! From what the user asked for to a list of boots, each with its jobs. Pure: nothing runs here.
+//! From a matrix of workloads, CPUs and threads to a list of boots, each with its jobs. Pure: nothing runs here.
 
 use crate::catalog::{Catalog, Workload, GROUP_STRESS};
 use ceasefire_base::{Error, Result};
+use std::collections::BTreeSet;
 
 /// More than the kernel config's NR_CPUS would silently boot fewer CPUs than asked.
 pub const VCPUS_MAX: u32 = 64;
@@ -14,9 +15,10 @@ const APP_TIMEOUT_S: u32 = 240;
 const STRESS_TIMEOUT_S: u32 = 4 * 3600;
 
 /// How the emulator runs several vCPUs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ThreadMode {
     /// Round robin on one host thread, with a short slice.
+    #[default]
     Single,
     /// One host thread per vCPU (MTTCG): true races.
     Multi,
@@ -31,9 +33,9 @@ impl ThreadMode {
     }
 }
 
-/// What the user asked for; the same for a guest and for the host.
-#[derive(Debug, Clone)]
-pub struct Request {
+/// Workloads times CPUs times threads; the same for a guest and for the host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Matrix {
     /// Names or groups; empty means every workload outside the groups `app` and `stress`.
     pub workloads: Vec<String>,
     /// Names left out of the groups above.
@@ -87,9 +89,31 @@ pub struct Plan {
     pub skips: Vec<PlannedSkip>,
 }
 
-impl Default for Request {
+impl Plan {
+    /// The boots of all matrices, in order.
+    pub fn of(matrices: &[Matrix], catalog: &Catalog) -> Result<Plan> {
+        let mut plan = Plan::default();
+        for matrix in matrices {
+            let more = matrix.plan(catalog)?;
+            plan.boots.extend(more.boots);
+            plan.skips.extend(more.skips);
+        }
+        Ok(plan)
+    }
+
+    /// Debian packages of the applications, and their programs; each once, sorted.
+    pub fn applications(&self) -> (Vec<String>, Vec<String>) {
+        let each = |of: fn(&Boot) -> &Vec<String>| {
+            let all: BTreeSet<&String> = self.boots.iter().flat_map(of).collect();
+            all.into_iter().cloned().collect()
+        };
+        (each(|boot| &boot.packages), each(|boot| &boot.programs))
+    }
+}
+
+impl Default for Matrix {
     fn default() -> Self {
-        Request {
+        Matrix {
             workloads: Vec::new(),
             except: Vec::new(),
             vcpus: vec![1],
@@ -104,7 +128,7 @@ impl Default for Request {
     }
 }
 
-impl Request {
+impl Matrix {
     /// Checks every number before anything is built or booted.
     pub fn validate(&self) -> Result<()> {
         for &vcpus in &self.vcpus {
@@ -137,6 +161,9 @@ impl Request {
             return Err(Error::usage(format!("{} repeats cannot be run", self.repeats))
                 .remedy("choose --repeats between 1 and 1000"));
         }
+        if self.units == Some(0) {
+            return Err(Error::usage("0 units of work cannot be measured").remedy("choose --units 1 or more"));
+        }
         if self.cost && (self.vcpus != [1] || self.nodes.unwrap_or(1) != 1) {
             return Err(Error::usage(
                 "instructions are counted on one CPU only: with more, spinning waiters are counted in",
@@ -146,7 +173,7 @@ impl Request {
         Ok(())
     }
 
-    /// The boots this request needs. `groups` of the catalog are accepted as names.
+    /// The boots this matrix needs. `groups` of the catalog are accepted as names.
     pub fn plan(&self, catalog: &Catalog) -> Result<Plan> {
         self.validate()?;
         let mut chosen = catalog.select(&self.workloads)?;
@@ -241,6 +268,27 @@ impl Boot {
         self.jobs.push(job);
     }
 
+    /// What asks for these jobs alone.
+    pub fn matrix(&self) -> Matrix {
+        let names: Vec<String> = self.jobs.iter().map(|job| job.workload.clone()).collect();
+        let threads: Vec<u32> = distinct(&self.jobs.iter().map(|job| job.threads).collect::<Vec<_>>());
+        let mut matrix = Matrix {
+            workloads: distinct(&names),
+            vcpus: vec![self.vcpus],
+            threads: (threads != [self.vcpus]).then_some(threads),
+            nodes: (self.nodes > 1).then_some(self.nodes),
+            cost: self.cost,
+            ..Matrix::default()
+        };
+        if let Some(job) = self.jobs.first() {
+            matrix.repeats = job.repeats;
+            matrix.seed = job.seed;
+            matrix.units = job.units;
+            matrix.settings = job.settings.clone();
+        }
+        matrix
+    }
+
     /// A guess at the work, to start long boots first.
     pub fn weight(&self) -> u32 {
         let per_job = if self.packages.is_empty() { 1 } else { 8 };
@@ -260,6 +308,13 @@ impl Boot {
             label.push_str("-cost");
         }
         label
+    }
+
+    /// `KEY=VALUE,…` of its jobs, which share them.
+    pub fn settings(&self) -> Option<String> {
+        let pairs = &self.jobs.first()?.settings;
+        let words: Vec<String> = pairs.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        (!words.is_empty()).then(|| words.join(","))
     }
 
     /// The text of /job in the guest.
@@ -288,6 +343,17 @@ impl Job {
     }
 }
 
+/// What is asked for twice is one thing.
+pub fn distinct<T: Clone + PartialEq>(values: &[T]) -> Vec<T> {
+    let mut kept: Vec<T> = Vec::new();
+    for value in values {
+        if !kept.contains(value) {
+            kept.push(value.clone());
+        }
+    }
+    kept
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -303,13 +369,13 @@ mod tests {
         Catalog::parse(text).expect("the sample catalog parses")
     }
 
-    fn request() -> Request {
-        Request { workloads: vec![], vcpus: vec![4], repeats: 3, ..Request::default() }
+    fn matrix() -> Matrix {
+        Matrix { workloads: vec![], vcpus: vec![4], repeats: 3, ..Matrix::default() }
     }
 
     #[test]
     fn numbers_out_of_range_are_usage_errors() {
-        let cases: Vec<fn(&mut Request)> = vec![
+        let cases: Vec<fn(&mut Matrix)> = vec![
             |r| r.vcpus = vec![0],
             |r| r.vcpus = vec![5000],
             |r| r.nodes = Some(0),
@@ -317,21 +383,22 @@ mod tests {
             |r| r.threads = Some(vec![0]),
             |r| r.threads = Some(vec![5]),
             |r| r.repeats = 0,
+            |r| r.units = Some(0),
             |r| r.cost = true,
         ];
         for change in cases {
-            let mut request = request();
-            change(&mut request);
-            let error = request.validate().expect_err("must be refused");
+            let mut matrix = matrix();
+            change(&mut matrix);
+            let error = matrix.validate().expect_err("must be refused");
             assert_eq!(error.kind, Kind::Usage);
             assert!(error.remedy.is_some(), "{error} has no remedy");
         }
-        request().validate().expect("the unchanged request is right");
+        matrix().validate().expect("the unchanged matrix is right");
     }
 
     #[test]
     fn node_workloads_boot_a_machine_of_their_own() {
-        let plan = request().plan(&catalog()).expect("plans");
+        let plan = matrix().plan(&catalog()).expect("plans");
         let shapes: Vec<_> = plan.boots.iter().map(|b| (b.nodes, b.jobs.len())).collect();
         assert_eq!(shapes, [(1, 2), (2, 1)]);
         assert!(plan.skips.is_empty());
@@ -339,44 +406,73 @@ mod tests {
 
     #[test]
     fn what_is_left_out_is_neither_run_nor_skipped() {
-        let mut request = request();
-        request.vcpus = vec![1];
-        request.except = vec!["migrate".into()];
-        let plan = request.plan(&catalog()).expect("plans");
+        let mut matrix = matrix();
+        matrix.vcpus = vec![1];
+        matrix.except = vec!["migrate".into()];
+        let plan = matrix.plan(&catalog()).expect("plans");
         assert!(plan.skips.is_empty());
         assert_eq!(plan.boots.len(), 1);
         assert_eq!(plan.boots[0].jobs[0].workload, "zero");
-        request.except = vec!["migrat".into()];
-        assert_eq!(request.plan(&catalog()).expect_err("unknown").kind, Kind::Usage);
+        matrix.except = vec!["migrat".into()];
+        assert_eq!(matrix.plan(&catalog()).expect_err("unknown").kind, Kind::Usage);
     }
 
     #[test]
     fn a_machine_too_small_for_two_nodes_is_a_counted_skip() {
-        let mut request = request();
-        request.nodes = Some(1);
-        let plan = request.plan(&catalog()).expect("plans");
+        let mut matrix = matrix();
+        matrix.nodes = Some(1);
+        let plan = matrix.plan(&catalog()).expect("plans");
         assert_eq!(plan.skips.len(), 1);
         assert_eq!(plan.skips[0].workload, "migrate");
     }
 
     #[test]
     fn every_cost_repeat_is_a_boot() {
-        let mut request = request();
-        request.vcpus = vec![1];
-        request.cost = true;
-        request.repeats = 5;
-        let plan = request.plan(&catalog()).expect("plans");
+        let mut matrix = matrix();
+        matrix.vcpus = vec![1];
+        matrix.cost = true;
+        matrix.repeats = 5;
+        let plan = matrix.plan(&catalog()).expect("plans");
         assert_eq!(plan.boots.len(), 5);
         assert!(plan.boots.iter().all(|b| b.jobs.len() == 1 && b.jobs[0].repeats == 1 && b.jobs[0].cost));
     }
 
     #[test]
+    fn a_boots_own_matrix_plans_the_same_boot() {
+        for change in [
+            |_: &mut Matrix| {},
+            |m: &mut Matrix| m.workloads = vec!["all".into()],
+            |m: &mut Matrix| m.threads = Some(vec![1, 2, 4]),
+            |m: &mut Matrix| (m.nodes, m.units) = (Some(2), Some(9)),
+            |m: &mut Matrix| (m.vcpus, m.cost) = (vec![1], true),
+            |m: &mut Matrix| m.settings = vec![("pages".into(), "8".into())],
+        ] {
+            let mut matrix = matrix();
+            change(&mut matrix);
+            for boot in matrix.plan(&catalog()).expect("plans").boots {
+                let again = boot.matrix().plan(&catalog()).expect("plans").boots;
+                let text = |boot: &Boot| {
+                    let words = boot.job_text();
+                    // A boot of a cost row has time for the repeats of the others.
+                    if boot.cost {
+                        words.replace("timeout_s=180", "timeout_s=140")
+                    } else {
+                        words
+                    }
+                };
+                assert_eq!(again.len(), 1, "{boot:?}");
+                assert_eq!((text(&again[0]), again[0].nodes), (text(&boot), boot.nodes));
+            }
+        }
+    }
+
+    #[test]
     fn applications_are_only_run_when_named() {
-        let all = request().plan(&catalog()).expect("plans");
+        let all = matrix().plan(&catalog()).expect("plans");
         assert!(all.boots.iter().all(|b| b.packages.is_empty()));
-        let mut request = request();
-        request.workloads = vec!["apache".into()];
-        let plan = request.plan(&catalog()).expect("plans");
+        let mut matrix = matrix();
+        matrix.workloads = vec!["apache".into()];
+        let plan = matrix.plan(&catalog()).expect("plans");
         assert_eq!(plan.boots.len(), 1);
         assert_eq!(plan.boots[0].packages, ["apache2-bin"]);
     }

@@ -67,6 +67,28 @@ const COST_ARGUMENTS: [&str; 6] =
 const COST_KERNEL_ARGUMENTS: &str = "norandmaps nolapic_timer";
 
 impl Accel {
+    pub fn name(self) -> &'static str {
+        match self {
+            Accel::Kvm => "kvm",
+            Accel::Tcg { .. } => "tcg",
+        }
+    }
+
+    pub fn thread_mode(self) -> Option<ThreadMode> {
+        match self {
+            Accel::Kvm => None,
+            Accel::Tcg { thread_mode, .. } => Some(thread_mode),
+        }
+    }
+
+    /// Host threads need no turns.
+    pub fn slice_us(self) -> Option<u32> {
+        match self {
+            Accel::Kvm => None,
+            Accel::Tcg { slice_us, .. } => slice_us,
+        }
+    }
+
     /// The value of `-accel`.
     pub fn argument(self) -> String {
         match self {

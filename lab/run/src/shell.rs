@@ -2,19 +2,20 @@
 //! A prompt inside the guest, or one command there.
 
 use crate::boot::{self, Start};
-use crate::files::Scratch;
-use crate::image::Images;
-use crate::plan::Boot;
-use crate::qemu::{self, Accel, Console, Cpu, Hardware};
-use ceasefire_artifacts::kernel::KernelImage;
-use ceasefire_artifacts::machine::Machine;
-use ceasefire_artifacts::Context;
-use ceasefire_base::exec::{self, Command};
+use crate::files;
+use crate::guest::{Guest, GuestSite};
+use crate::plan::{Boot, Matrix};
+use crate::qemu::Console;
+use crate::request::GuestSpec;
+use crate::session::Session;
+use ceasefire_artifacts::{apps, Context};
+use ceasefire_base::exec;
 use ceasefire_base::{Error, Kind, Result};
 use ceasefire_results::parse_log;
 use ceasefire_results::protocol::GuestLog;
 use std::fs;
-use std::path::Path;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The guest reads lines of 64 KiB (lab/guest/guest.h).
@@ -22,20 +23,53 @@ const COMMAND_BYTES_MAX: usize = 32 << 10;
 /// PID 1 stops a command after 600 s; the rest is the boot's.
 const COMMAND_LIMIT: Duration = Duration::from_secs(700);
 
-pub struct Shell<'a> {
-    pub machine: &'a Machine,
-    pub kernel: &'a KernelImage,
-    pub accel: Accel,
-    pub cpu: Cpu,
-    pub memory_mib: u32,
-    /// `None` for a kernel without modes.
-    pub mode: Option<&'a str>,
-    pub kernel_arguments: &'a str,
-    pub boot: Boot,
+pub struct Request {
+    pub spec: GuestSpec,
+    pub cpus: u32,
+    pub nodes: u32,
+    /// `None`: a prompt.
+    pub command: Option<String>,
+    /// A program of this machine that goes along.
+    pub with: Option<PathBuf>,
 }
 
-/// Can the guest be told this command? To be asked before minutes are spent on building.
-pub fn check_command(text: &str) -> Result<()> {
+/// Call from the main thread: a prompt gives the terminal to the guest.
+pub fn run(ctx: &Context, request: &Request) -> Result<()> {
+    let shape = Matrix { vcpus: vec![request.cpus], nodes: Some(request.nodes), ..Matrix::default() };
+    shape.validate()?;
+    match &request.command {
+        Some(text) => check_command(text)?,
+        None if !ctx.dry_run && !std::io::stdin().is_terminal() => {
+            return Err(Error::usage("a prompt needs a terminal")
+                .remedy("use --command TEXT, or run it in a terminal"))
+        }
+        None => {}
+    }
+    if request.with.is_some() && ctx.dry_run {
+        return Err(Error::usage(
+            "--with and --dry-run exclude each other: the archive is made for one boot",
+        )
+        .remedy("leave out one of them"));
+    }
+    // Before minutes are spent on building.
+    let program = request.with.as_deref().map(apps::of_host).transpose()?;
+    let session = Session::open(ctx, GuestSite::new(request.spec.clone()), Vec::new(), None)?;
+    let mut guest = session.executor;
+    let scratch = files::scratch("with")?;
+    if let Some(program) = program {
+        let archive = scratch.path().join("program.cpio");
+        files::write_whole(&archive, &program)?;
+        guest.images = guest.images.with(archive);
+    }
+    let shell = Shell { guest: &guest, boot: Boot::new(request.cpus, request.nodes) };
+    match &request.command {
+        Some(text) => shell.command(ctx, text),
+        None => shell.prompt(ctx),
+    }
+}
+
+/// Can the guest be told this command?
+fn check_command(text: &str) -> Result<()> {
     let is_line = !text.trim().is_empty() && !text.contains(['\n', '\r', '\0']);
     if is_line && text.len() <= COMMAND_BYTES_MAX {
         return Ok(());
@@ -44,21 +78,25 @@ pub fn check_command(text: &str) -> Result<()> {
         .remedy("join lines with ;"))
 }
 
+struct Shell<'a> {
+    guest: &'a Guest,
+    boot: Boot,
+}
+
 impl Shell<'_> {
-    /// Gives the terminal to the guest until it powers off. Call from the main thread.
+    /// Gives the terminal to the guest until it powers off.
     ///
     /// Errors: the guest ended without a verdict.
-    pub fn prompt(&self, ctx: &Context, images: &Images) -> Result<()> {
+    fn prompt(&self, ctx: &Context) -> Result<()> {
         let job = "shell\n";
         let console = |log: &Path| Console::Terminal { verdict: boot::records_path(log) };
         if ctx.dry_run {
-            self.dry_run(images, job, console);
-            return Ok(());
+            return self.dry_run(job, console);
         }
-        let scratch = Scratch::new("shell")?;
-        let log = scratch.path.join("shell");
-        let initrd = images.initrd_with_job(&self.boot, job, &log)?;
-        let command = self.qemu(&initrd.path, console(&log));
+        let scratch = files::scratch("shell")?;
+        let log = scratch.path().join("shell");
+        let initrd = self.guest.images.initrd_with_job(&self.boot, job, &log)?;
+        let command = self.qemu(&initrd.path, console(&log))?;
         ctx.progress
             .note("guest: `help` lists what there is, `exit` powers off, Ctrl-A x kills the emulator");
         ctx.progress.clear();
@@ -75,18 +113,16 @@ impl Shell<'_> {
     /// Runs one command in the guest and prints what it says.
     ///
     /// Errors: the guest ended without a verdict, or the command failed in it.
-    pub fn command(&self, ctx: &Context, images: &Images, text: &str) -> Result<()> {
-        check_command(text)?;
+    fn command(&self, ctx: &Context, text: &str) -> Result<()> {
         let job = format!("command {text}\n");
         let console = |log: &Path| Console::File(boot::console_path(log));
         if ctx.dry_run {
-            self.dry_run(images, &job, console);
-            return Ok(());
+            return self.dry_run(&job, console);
         }
-        let scratch = Scratch::new("command")?;
-        let log = scratch.path.join("command");
-        let initrd = images.initrd_with_job(&self.boot, &job, &log)?;
-        let command = self.qemu(&initrd.path, console(&log));
+        let scratch = files::scratch("command")?;
+        let log = scratch.path().join("command");
+        let initrd = self.guest.images.initrd_with_job(&self.boot, &job, &log)?;
+        let command = self.qemu(&initrd.path, console(&log))?;
         let mut printed = 0;
         let mut print = |guest: &GuestLog| {
             for line in &guest.log[printed..] {
@@ -113,26 +149,15 @@ impl Shell<'_> {
     }
 
     /// Prints the commands that make the initrd and start the emulator.
-    fn dry_run(&self, images: &Images, job: &str, console: impl Fn(&Path) -> Console) {
+    fn dry_run(&self, job: &str, console: impl Fn(&Path) -> Console) -> Result<()> {
         let log = std::env::temp_dir().join("ceasefire-dry-run/shell");
         let initrd = log.with_extension("initrd");
-        exec::print_line(&images.initrd_shell_with_job(&self.boot, job, &initrd));
-        exec::print_line(&self.qemu(&initrd, console(&log)).to_shell());
+        exec::print_line(&self.guest.images.initrd_shell_with_job(&self.boot, job, &initrd));
+        exec::print_line(&self.qemu(&initrd, console(&log))?.to_shell());
+        Ok(())
     }
 
-    fn qemu(&self, initrd: &Path, console: Console) -> Command {
-        let hardware = Hardware {
-            qemu: &self.machine.qemu,
-            firmware: &self.machine.firmware,
-            kernel: &self.kernel.bzimage,
-            initrd,
-            accel: self.accel,
-            cpu: self.cpu,
-            memory_mib: self.memory_mib,
-            console,
-            mode: self.mode,
-            kernel_arguments: self.kernel_arguments,
-        };
-        Command::new(&self.machine.qemu).args(qemu::arguments(&hardware, &self.boot))
+    fn qemu(&self, initrd: &Path, console: Console) -> Result<exec::Command> {
+        Ok(self.guest.command(self.guest.kernel()?, &self.boot, initrd, console))
     }
 }

@@ -1,46 +1,95 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Runs Linux's own tests of memory management in a guest, one after another, and compares with the list.
+//! Linux's own tests of memory management, run in a guest one after another and held against the list.
 
 use crate::boot::{self, Start};
-use crate::execute::check_mode;
-use crate::image::Images;
-use crate::plan::Boot;
-use crate::qemu::{self, Accel, Console, Cpu, Hardware};
-use ceasefire_artifacts::kernel::KernelImage;
-use ceasefire_artifacts::machine::Machine;
-use ceasefire_artifacts::selftests::{List, Test};
+use crate::catalog::nearest;
+use crate::guest::{check_mode, Guest, GuestSite, BOOT_LIMIT_S};
+use crate::plan::{Boot, Matrix};
+use crate::qemu::Console;
+use crate::request::{check_limit, GuestSpec};
+use crate::session::Session;
+use crate::tlb::Preset;
+use crate::words::{self, Line, Output};
+use ceasefire_artifacts::selftests::{self as build, List, Test};
 use ceasefire_artifacts::Context;
-use ceasefire_base::exec::{self, Command};
+use ceasefire_base::exec;
 use ceasefire_base::{Error, Kind, Result};
 use ceasefire_results::parse_log;
 use ceasefire_results::protocol::GuestLog;
 use ceasefire_results::selftest::{judge, Counts, Report, Row, Wanted, SCHEMA};
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A boot's own time, beside what its tests may take.
-const BOOT_LIMIT_S: u64 = 90;
+/// Some tests move pages between nodes.
+const NODES: u32 = 2;
+/// mremap_test alone maps 4 GiB at once.
+const MEMORY_MIB: u32 = 4096;
+pub const CPUS: u32 = 4;
+/// A kernel with what the tests need.
+pub const KERNEL: &str = "selftests-vanilla";
 
-pub struct Options<'a> {
-    pub machine: &'a Machine,
-    pub kernel: &'a KernelImage,
-    pub accel: Accel,
-    pub cpu: Cpu,
-    pub memory_mib: u32,
-    pub kernel_arguments: &'a str,
-    pub mode: Option<&'a str>,
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// By name; those of the subset where none is named.
+    pub tests: Vec<String>,
+    pub short: bool,
+    pub spec: GuestSpec,
     pub cpus: u32,
-    pub nodes: u32,
-    /// Logs go here.
-    pub logs: &'a Path,
-    /// Overrides the limit of every boot.
+    /// Of one boot; `None`: what its tests may take.
     pub limit: Option<Duration>,
     /// The factor by which every limit is stretched.
     pub patience: u32,
-    pub command: String,
-    /// Repeats one test, where its name is appended.
-    pub rerun: &'a str,
+    pub output: Output,
+}
+
+impl Request {
+    /// The words after the program's name.
+    pub fn words(&self) -> Vec<OsString> {
+        let mut line = Line::default();
+        ["lab", "selftests"].iter().for_each(|word| line.word(word));
+        self.tests.iter().for_each(|test| line.word(test));
+        if self.short {
+            line.flag("subset", "short");
+        }
+        self.spec.kernels.put_words(&mut line, KERNEL);
+        if self.cpus != CPUS {
+            line.flag("cpus", self.cpus.to_string());
+        }
+        if self.patience != 1 {
+            line.flag("patience", self.patience.to_string());
+        }
+        self.spec.machine.put_words(&mut line);
+        line.limit(self.limit);
+        line.output(&self.output, words::OUT);
+        line.0
+    }
+
+    pub fn command(&self) -> String {
+        words::shell(&self.words())
+    }
+
+    /// The command that runs one test alone.
+    pub fn rerun(&self, test: &str) -> String {
+        let output = Output::default();
+        Request { tests: vec![test.into()], short: false, output, ..self.clone() }.command()
+    }
+
+    /// Where the logs of a run lie.
+    pub fn logs(&self) -> PathBuf {
+        self.output.out.join("selftests")
+    }
+
+    /// The TLBs of hardware, and the memory that the tests want, unless others were asked for.
+    fn spec(&self) -> GuestSpec {
+        let mut spec = self.spec.clone();
+        if spec.machine.is_ours() {
+            spec.machine.tlb.get_or_insert(Preset::Hardware.into());
+        }
+        spec.machine.memory_mib.get_or_insert(MEMORY_MIB);
+        spec
+    }
 }
 
 /// One test of the list, and whether it is judged.
@@ -61,13 +110,9 @@ pub fn choose<'a>(list: &'a List, names: &[String], short: bool) -> Result<Vec<C
     let mut chosen: Vec<Chosen> = Vec::new();
     for name in names {
         let Some(found) = all.iter().find(|one| one.test.name == *name) else {
-            let mut known: Vec<&str> = all.iter().map(|one| one.test.name.as_str()).collect();
-            known.sort_by_key(|known| crate::catalog::edit_distance(name, known));
-            known.truncate(5);
-            return Err(Error::usage(format!("there is no selftest named '{name}'")).remedy(format!(
-                "the nearest are: {}; all of them are in docs/reference/selftests.md",
-                known.join(", ")
-            )));
+            let known = nearest(name, all.iter().map(|one| one.test.name.as_str()), 5);
+            return Err(Error::usage(format!("there is no selftest named '{name}'"))
+                .remedy(format!("nearest: {known}; docs/reference/selftests.md lists all")));
         };
         if !chosen.iter().any(|one| one.test.name == *name) {
             chosen.push(*found);
@@ -95,64 +140,79 @@ fn job(list: &List, chosen: &[Chosen], patience: u32) -> String {
     text
 }
 
+/// `None` in a dry run.
+pub fn run(ctx: &Context, request: &Request) -> Result<Option<Report>> {
+    let shape = Matrix { vcpus: vec![request.cpus], nodes: Some(NODES), ..Matrix::default() };
+    shape.validate()?;
+    check_limit(request.limit)?;
+    let list = build::list(ctx)?;
+    let chosen = choose(&list, &request.tests, request.short)?;
+    let site = GuestSite::new(request.spec()).with_packages(build::packages());
+    let session = Session::open(ctx, site, Vec::new(), Some(&request.output.out))?;
+    let images = session.executor.images.clone().with(build::archive(ctx)?);
+    let guest = Guest { images, ..session.executor.clone() };
+    measure(ctx, &list, &chosen, &guest, request)
+}
+
 /// Runs the chosen tests. A test that the guest does not survive has failed, and the rest get another boot.
-pub fn measure(
+fn measure(
     ctx: &Context,
     list: &List,
     chosen: &[Chosen],
-    images: &Images,
-    options: &Options,
+    guest: &Guest,
+    request: &Request,
 ) -> Result<Option<Report>> {
-    let shape = Boot::new(options.cpus, options.nodes);
+    let shape = Boot::new(request.cpus, NODES);
+    let (logs, kernel) = (request.logs(), guest.kernel()?);
+    let qemu = |initrd: &Path, log: &Path| {
+        guest.command(kernel, &shape, initrd, Console::File(boot::console_path(log)))
+    };
     if ctx.dry_run {
-        let log = options.logs.join("01-selftests");
+        let log = logs.join("01-selftests");
         let initrd = boot::beside(&log, "initrd");
-        exec::print_line(&images.initrd_shell_with_job(
-            &shape,
-            &job(list, chosen, options.patience),
-            &initrd,
-        ));
-        exec::print_line(&options.qemu(&shape, &initrd, &log).to_shell());
+        let job = job(list, chosen, request.patience);
+        exec::print_line(&guest.images.initrd_shell_with_job(&shape, &job, &initrd));
+        exec::print_line(&qemu(&initrd, &log).to_shell());
         return Ok(None);
     }
-    crate::files::log_directory(options.logs)?;
-    let step = ctx.progress.step(format!("selftests: {} on {}", chosen.len(), options.kernel.name));
+    crate::files::log_directory(&logs)?;
+    let step = ctx.progress.step(format!("selftests: {} on {}", chosen.len(), kernel.image.name));
     let mut rows: Vec<Row> = Vec::new();
     let (mut release, mut boots) = (None, 0);
     while rows.len() < chosen.len() {
         let left = &chosen[rows.len()..];
         boots += 1;
-        let log = options.logs.join(format!("{boots:02}-selftests"));
-        let initrd = images.initrd_with_job(&shape, &job(list, left, options.patience), &log)?;
-        let command = options.qemu(&shape, &initrd.path, &log);
+        let log = logs.join(format!("{boots:02}-selftests"));
+        let initrd = guest.images.initrd_with_job(&shape, &job(list, left, request.patience), &log)?;
+        let command = qemu(&initrd.path, &log);
         let seconds: u64 = left.iter().map(|one| u64::from(one.test.limit_s)).sum();
-        let limit = options.limit.unwrap_or(Duration::from_secs(BOOT_LIMIT_S + seconds) * options.patience);
-        let rerun = format!("{} {}", options.rerun, left[0].test.name);
+        let limit = request.limit.unwrap_or(Duration::from_secs(BOOT_LIMIT_S + seconds) * request.patience);
+        let rerun = request.rerun(&left[0].test.name);
         let start = Start { command: &command, log: &log, limit, rerun: &rerun, is_useless: &|| false };
         let done = rows.len();
-        let mut tell = |guest: &GuestLog| {
-            if let Some(test) = guest.selftests.last() {
-                let number = done + guest.selftests.len();
+        let mut tell = |said: &GuestLog| {
+            if let Some(test) = said.selftests.last() {
+                let number = done + said.selftests.len();
                 step.waiting(format!("{number}/{}: {}", chosen.len(), test.name));
             }
         };
-        let (guest, died) = match boot::boot(&start, &mut tell) {
-            Ok(guest) => (guest, None),
+        let (said, died) = match boot::boot(&start, &mut tell) {
+            Ok(said) => (said, None),
             Err(error) if error.kind == Kind::Failed => (records(&log), Some(error)),
             Err(error) => return Err(error),
         };
-        if let Some(fail) = guest.fails.first() {
+        if let Some(fail) = said.fails.first() {
             return Err(Error::failed(format!("the guest could not prepare a test: {}", fail.reason))
                 .remedy(format!("log: {}", boot::records_path(&log).display())));
         }
         // A guest that died before it said anything has its own error.
-        if guest.boot.is_some() {
-            check_mode(&options.kernel.name, options.mode, &guest)
+        if said.boot.is_some() {
+            check_mode(&kernel.image.name, kernel.choice.mode.as_deref(), &said)
                 .map_err(|error| error.remedy(format!("rerun: {rerun}")))?;
         }
-        release = guest.boot.as_ref().map(|boot| boot.release.clone()).or(release);
+        release = said.boot.as_ref().map(|boot| boot.release.clone()).or(release);
         let before = rows.len();
-        rows.extend(judge_all(left, &guest, died.as_ref().map(|error| error.message.as_str()))?);
+        rows.extend(judge_all(left, &said, died.as_ref().map(|error| error.message.as_str()))?);
         if let Some(error) = died.filter(|_| rows.len() == before) {
             return Err(error);
         }
@@ -161,14 +221,14 @@ pub fn measure(
     step.done(if failed == 0 { "as wanted".to_string() } else { format!("{failed} not as wanted") });
     Ok(Some(Report {
         schema: SCHEMA,
-        command: options.command.clone(),
-        kernel: options.kernel.name.clone(),
-        mode: options.mode.map(str::to_string),
+        command: request.command(),
+        kernel: kernel.image.name.clone(),
+        mode: kernel.choice.mode.clone(),
         release,
-        image_sha256: options.kernel.image_hash.clone(),
-        cpus: options.cpus,
-        nodes: options.nodes,
-        memory_mib: options.memory_mib,
+        image_sha256: kernel.image.image_hash.clone(),
+        cpus: request.cpus,
+        nodes: NODES,
+        memory_mib: guest.memory_mib,
         boots,
         tests: rows,
     }))
@@ -213,29 +273,6 @@ fn judge_all(chosen: &[Chosen], guest: &GuestLog, died: Option<&str>) -> Result<
 fn wanted(test: &Test) -> Wanted {
     let Test { pass, fail, skip, xfail, .. } = *test;
     Wanted { counts: Counts { pass, fail, skip, xfail, ..Counts::default() }, exit: test.exit }
-}
-
-/// Where the logs of a run into this directory lie.
-pub fn logs(out: &Path) -> PathBuf {
-    out.join("selftests")
-}
-
-impl Options<'_> {
-    fn qemu(&self, shape: &Boot, initrd: &Path, log: &Path) -> Command {
-        let hardware = Hardware {
-            qemu: &self.machine.qemu,
-            firmware: &self.machine.firmware,
-            kernel: &self.kernel.bzimage,
-            initrd,
-            accel: self.accel,
-            cpu: self.cpu,
-            memory_mib: self.memory_mib,
-            console: Console::File(boot::console_path(log)),
-            mode: self.mode,
-            kernel_arguments: self.kernel_arguments,
-        };
-        Command::new(&self.machine.qemu).args(qemu::arguments(&hardware, shape))
-    }
 }
 
 #[cfg(test)]

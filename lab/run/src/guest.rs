@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Emulated machines: each task is a boot of one kernel in one mode.
+
+use crate::boot::{self, console_path, Start};
+use crate::catalog::Catalog;
+use crate::executor::{Executor, Orders, Site, Task};
+use crate::files;
+use crate::image::Images;
+use crate::kernels::{Choice, Variant};
+use crate::kvm;
+use crate::machine::MEMORY_MIB;
+use crate::plan::{Boot, Matrix, Plan, ThreadMode};
+use crate::qemu::{self, Accel, Console, Cpu, Hardware};
+use crate::request::GuestSpec;
+use ceasefire_artifacts::kernel;
+use ceasefire_artifacts::machine::{self, Machine};
+use ceasefire_artifacts::{debian, guest, Context};
+use ceasefire_base::exec::{self, Command};
+use ceasefire_base::{Error, Result};
+use ceasefire_results::aggregate::RowKey;
+use ceasefire_results::protocol::GuestLog;
+use ceasefire_results::schema::{Environment, Kernel, Qemu};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+/// A boot's own time, beside what its jobs may take.
+pub const BOOT_LIMIT_S: u64 = 90;
+/// More guests at once would share cores, and their time limits with them.
+const GUESTS_AT_ONCE_MAX: usize = 8;
+/// Memory of a guest with nothing to do.
+const PLAIN_MIB: u32 = 512;
+
+/// Asked for, not built yet.
+pub struct GuestSite {
+    spec: GuestSpec,
+    choices: Vec<Choice>,
+    found: Option<Machine>,
+    /// Debian packages beside those of kernels and machine.
+    more: Vec<&'static str>,
+}
+
+/// A machine, and kernels to boot on it.
+#[derive(Debug, Clone)]
+pub struct Guest {
+    pub kernels: Vec<Variant>,
+    pub machine: Machine,
+    pub accel: Accel,
+    pub cpu: Cpu,
+    pub memory_mib: u32,
+    pub kernel_args: String,
+    pub images: Images,
+    /// Hash of the workloads' sources.
+    pub sources: String,
+}
+
+impl GuestSite {
+    pub fn new(spec: GuestSpec) -> GuestSite {
+        GuestSite { spec, choices: Vec::new(), found: None, more: Vec::new() }
+    }
+
+    pub fn with_packages(self, more: Vec<&'static str>) -> GuestSite {
+        GuestSite { more, ..self }
+    }
+}
+
+impl Site for GuestSite {
+    type Executor = Guest;
+
+    fn refuse(&mut self, ctx: &Context, _matrices: &mut [Matrix]) -> Result<()> {
+        let machine = &self.spec.machine;
+        self.choices = self.spec.kernels.choices(ctx, machine)?;
+        machine.check()?;
+        self.found = machine.find(ctx)?;
+        Ok(())
+    }
+
+    fn packages(&self, ctx: &Context) -> Result<()> {
+        let mut needed: BTreeSet<String> = self.more.iter().map(|name| name.to_string()).collect();
+        if self.spec.kernels.are_built() {
+            needed.extend(kernel::packages(ctx)?);
+        }
+        if self.spec.machine.is_ours() {
+            needed.extend(machine::packages(ctx)?);
+        }
+        debian::ensure_packages(ctx, &needed.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+
+    fn catalog(&mut self, ctx: &Context) -> Result<Catalog> {
+        // Even a dry run must know which workloads exist, and only the program can tell.
+        Catalog::of(&guest::workloads_binary(ctx)?)
+    }
+
+    fn prepare(self, ctx: &Context, plan: &Plan) -> Result<Guest> {
+        let GuestSpec { kernels, machine: wanted } = &self.spec;
+        let machine = self.found.map_or_else(|| machine::build(ctx), Ok)?;
+        let (packages, programs) = plan.applications();
+        let guest = Guest {
+            cpu: wanted.cpu(&machine)?,
+            accel: wanted.accel(&machine),
+            kernels: kernels.build(ctx, &self.choices)?,
+            machine,
+            memory_mib: wanted.memory_mib.unwrap_or(MEMORY_MIB),
+            kernel_args: wanted.kernel_args.clone(),
+            images: Images::prepare(ctx, &packages, &programs)?,
+            sources: guest::source_hash(ctx)?,
+        };
+        if wanted.is_kvm && !ctx.dry_run {
+            kvm::probe(ctx, |log, limit| guest.boot_empty(log, limit))?;
+        }
+        Ok(guest)
+    }
+}
+
+impl Guest {
+    /// The emulator's command line for this boot.
+    pub fn command(&self, variant: &Variant, boot: &Boot, initrd: &Path, console: Console) -> Command {
+        let hardware = Hardware {
+            qemu: &self.machine.qemu,
+            firmware: &self.machine.firmware,
+            kernel: &variant.image.bzimage,
+            initrd,
+            accel: self.accel,
+            cpu: self.cpu,
+            memory_mib: self.memory_mib,
+            console,
+            mode: variant.choice.mode.as_deref(),
+            kernel_arguments: &self.kernel_args,
+        };
+        Command::new(hardware.qemu).args(qemu::arguments(&hardware, boot))
+    }
+
+    /// One vCPU, nothing to do.
+    fn boot_empty(&self, log: &Path, limit: Duration) -> Result<()> {
+        let plain =
+            Guest { cpu: Cpu::default(), memory_mib: PLAIN_MIB, kernel_args: String::new(), ..self.clone() };
+        let empty = Boot::new(1, 1);
+        let initrd = plain.images.initrd_for(&empty, log)?;
+        let variant = Variant { choice: Choice::default(), ..plain.kernel()?.clone() };
+        let command = plain.command(&variant, &empty, &initrd.path, Console::File(console_path(log)));
+        let start = Start { command: &command, log, limit, rerun: "", is_useless: &|| false };
+        boot::boot(&start, &mut |_| ()).map(drop)
+    }
+
+    /// The first, where one is meant.
+    pub fn kernel(&self) -> Result<&Variant> {
+        self.kernels.first().ok_or_else(|| {
+            Error::usage("no kernel is named").remedy("name one: `ceasefire lab list` shows all")
+        })
+    }
+
+    /// `None` where the machine's own CPU decides.
+    fn la57(&self) -> Option<bool> {
+        (self.accel != Accel::Kvm).then_some(self.cpu.la57)
+    }
+
+    fn variant(&self, task: &Task) -> Result<&Variant> {
+        self.kernels
+            .iter()
+            .find(|variant| variant.choice == task.choice)
+            .ok_or_else(|| Error::failed(format!("kernel {} was not prepared", task.kernel_label())))
+    }
+
+    fn about_kernel(&self, variant: &Variant, logs: &[(RowKey, GuestLog)]) -> Kernel {
+        let image = &variant.image;
+        let boot =
+            logs.iter().find(|(key, _)| key.kernel == image.name).and_then(|(_, log)| log.boot.as_ref());
+        Kernel {
+            name: image.name.clone(),
+            base: image.source_version.clone(),
+            release: boot.map(|boot| boot.release.clone()).or_else(|| image.release.clone()),
+            source_checked: image.source_checked,
+            series: image.series_hash.clone(),
+            config: image.config_hash.clone(),
+            counters: boot.map(|boot| boot.counters.clone()),
+        }
+    }
+
+    fn about_machine(&self) -> Qemu {
+        Qemu {
+            version: self.machine.version.clone(),
+            series: self.machine.series_hash.clone(),
+            accel: self.accel.name().into(),
+            thread_mode: self.accel.thread_mode().map(|mode| mode.as_str().to_string()),
+            slice_us: self.accel.slice_us(),
+            cpu: Some(qemu::cpu_model(self.accel, &self.cpu, false)),
+            memory_mib: Some(self.memory_mib.into()),
+            origin: self.machine.origin.as_str().into(),
+            sha256: self.machine.sha256.clone(),
+            la57: self.la57(),
+            tlb: self.cpu.tlb.map(|tlb| tlb.record()),
+        }
+    }
+}
+
+impl Executor for Guest {
+    fn tasks(&self, plan: &Plan) -> Vec<Task> {
+        let of = |variant: &Variant| {
+            let task = |boot: &Boot| Task::new(&variant.image.name, &variant.choice, boot);
+            plan.boots.iter().map(task).collect::<Vec<_>>()
+        };
+        self.kernels.iter().flat_map(of).collect()
+    }
+
+    fn lanes(&self) -> usize {
+        match self.accel.thread_mode() {
+            Some(ThreadMode::Single) => files::cores().min(GUESTS_AT_ONCE_MAX),
+            // MTTCG and KVM use a core for every vCPU.
+            _ => 1,
+        }
+    }
+
+    fn identity(&self, task: &Task) -> String {
+        let image = self.variant(task).map(|variant| variant.image.image_hash.clone());
+        let words = [
+            image.unwrap_or_default(),
+            task.choice.mode.clone().unwrap_or_default(),
+            self.machine.sha256.clone().unwrap_or_default(),
+            format!("{:?}", self.accel),
+            qemu::cpu_model(self.accel, &self.cpu, task.boot.cost),
+            self.memory_mib.to_string(),
+            self.kernel_args.clone(),
+            format!("{} {}", task.boot.vcpus, task.boot.nodes),
+            self.images.identity(&task.boot),
+            task.boot.job_text(),
+        ];
+        words.join("\n")
+    }
+
+    fn show(&self, task: &Task) {
+        let Ok(variant) = self.variant(task) else { return };
+        let initrd = boot::beside(&task.log, "initrd");
+        exec::print_line(&format!("# {} {}", task.kernel_label(), task.boot.label()));
+        exec::print_line(&self.images.initrd_shell(&task.boot, &initrd));
+        let console = Console::File(console_path(&task.log));
+        exec::print_line(&self.command(variant, &task.boot, &initrd, console).to_shell());
+    }
+
+    fn run(&self, task: &Task, orders: &mut Orders) -> Result<GuestLog> {
+        let initrd = self.images.initrd_for(&task.boot, &task.log)?;
+        let console = Console::File(console_path(&task.log));
+        let command = self.command(self.variant(task)?, &task.boot, &initrd.path, console);
+        let jobs: u64 = task.boot.jobs.iter().map(|job| u64::from(job.timeout_s)).sum();
+        let start = Start {
+            command: &command,
+            log: &task.log,
+            limit: orders.limit.unwrap_or(Duration::from_secs(BOOT_LIMIT_S + jobs)),
+            rerun: orders.rerun,
+            is_useless: orders.is_useless,
+        };
+        boot::boot(&start, orders.on_progress)
+    }
+
+    fn check(&self, task: &Task, log: &GuestLog) -> Result<()> {
+        check_mode(&task.kernel, task.choice.mode.as_deref(), log)
+    }
+
+    fn row(&self, task: &Task) -> RowKey {
+        let cpu = qemu::cpu_model(self.accel, &self.cpu, task.boot.cost);
+        RowKey {
+            kernel: task.kernel.clone(),
+            mode: task.choice.mode.clone(),
+            kernel_args: (!self.kernel_args.is_empty()).then(|| self.kernel_args.clone()),
+            vcpus: task.boot.vcpus,
+            nodes: task.boot.nodes,
+            cost: task.boot.cost,
+            accel: Some(self.accel.name().into()),
+            thread_mode: self.accel.thread_mode().map(|mode| mode.as_str().into()),
+            slice_us: self.accel.slice_us(),
+            cpu: task.boot.cost.then_some(cpu),
+            la57: self.la57(),
+            tlb: self.cpu.tlb.map(|tlb| tlb.to_string()),
+            set: task.boot.settings(),
+        }
+    }
+
+    fn environment(&self, logs: &[(RowKey, GuestLog)]) -> Environment {
+        let boot = logs.iter().find_map(|(_, log)| log.boot.as_ref());
+        let mut kernels: Vec<Kernel> = Vec::new();
+        for variant in &self.kernels {
+            // Each once, whatever modes it ran in.
+            if kernels.iter().all(|known| known.name != variant.image.name) {
+                kernels.push(self.about_kernel(variant, logs));
+            }
+        }
+        Environment {
+            place: "guest".into(),
+            kernels,
+            qemu: Some(self.about_machine()),
+            thp: boot.and_then(|boot| boot.thp.clone()),
+            pti: boot.and_then(|boot| boot.pti),
+            pcid: boot.and_then(|boot| boot.pcid),
+            invpcid: boot.and_then(|boot| boot.invpcid),
+            cpu_flags: boot.and_then(|boot| boot.cpu_flags.clone()),
+            workloads: Some(self.sources.clone()),
+            ..Environment::default()
+        }
+    }
+}
+
+/// A row of a mode that the guest never took would be a lie.
+pub fn check_mode(kernel: &str, mode: Option<&str>, log: &GuestLog) -> Result<()> {
+    let said = log.boot.as_ref().and_then(|boot| boot.mode.as_deref());
+    match mode {
+        Some(wanted) if said != Some(wanted) => Err(Error::failed(format!(
+            "kernel {kernel} was booted with {}={wanted} and says its mode is {}",
+            qemu::MODE_PARAMETER,
+            said.unwrap_or("unknown")
+        ))),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ceasefire_results::parse_log;
+
+    #[test]
+    fn a_guest_in_another_mode_than_its_row_fails() {
+        let log = |mode: &str| {
+            let text = format!("{{\"kind\":\"boot\",\"protocol\":1,\"mode\":{mode}}}\n");
+            parse_log(text.as_bytes())
+        };
+        for (wanted, said, fits) in [
+            (Some("idle"), "\"idle\"", true),
+            (Some("idle"), "\"off\"", false),
+            (Some("off"), "null", false),
+            (None, "null", true),
+            (None, "\"off\"", true),
+        ] {
+            let result = check_mode("abis", wanted, &log(said));
+            assert_eq!(result.is_ok(), fits, "{wanted:?} {said}");
+        }
+        let error = check_mode("abis", Some("idle"), &log("\"off\"")).expect_err("another");
+        assert_eq!(error.message, "kernel abis was booted with abis=idle and says its mode is off");
+    }
+}

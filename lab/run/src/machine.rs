@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The emulated machine as it is asked for: what cannot be right is refused, the rest is found or built.
+
+use crate::plan::ThreadMode;
+use crate::qemu::{Accel, Cpu};
+use crate::tlb::Tlb;
+use crate::words::Line;
+use ceasefire_artifacts::machine::{self, Machine};
+use ceasefire_artifacts::Context;
+use ceasefire_base::{Error, Result};
+use std::path::PathBuf;
+
+/// Of a guest that runs workloads.
+pub const MEMORY_MIB: u32 = 2048;
+const MEMORY_MIB_MIN: u32 = 256;
+const MEMORY_MIB_MAX: u32 = 64 * 1024;
+const SLICE_US_MAX: u32 = 100_000;
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MachineSpec {
+    pub emulator: Emulator,
+    pub is_kvm: bool,
+    pub thread_mode: ThreadMode,
+    /// `None`: the emulator's own.
+    pub slice_us: Option<u32>,
+    /// `None`: `plain`, where there is a model to set.
+    pub tlb: Option<Tlb>,
+    pub la57: bool,
+    /// `None`: what the work wants.
+    pub memory_mib: Option<u32>,
+    /// Appended to the kernel's command line.
+    pub kernel_args: String,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Emulator {
+    /// Built from machine/.
+    #[default]
+    Ours,
+    /// The one that is installed.
+    Stock,
+    /// One of the user's own.
+    Given(PathBuf),
+}
+
+impl MachineSpec {
+    /// Ours emulates and nothing else: KVM is used through the QEMU that is installed.
+    pub fn is_ours(&self) -> bool {
+        self.emulator == Emulator::Ours && !self.is_kvm
+    }
+
+    pub fn put_words(&self, line: &mut Line) {
+        if !self.kernel_args.is_empty() {
+            line.flag("kernel-args", &self.kernel_args);
+        }
+        if self.is_kvm {
+            line.flag("accel", "kvm");
+        }
+        if self.thread_mode != ThreadMode::default() {
+            line.flag("thread-mode", self.thread_mode.as_str());
+        }
+        line.maybe("slice-us", self.slice_us.map(|slice| slice.to_string()));
+        match &self.emulator {
+            Emulator::Ours => {}
+            Emulator::Stock => line.flag("machine", "stock"),
+            Emulator::Given(path) => line.flag("qemu", path),
+        }
+        line.maybe("tlb", self.tlb.map(|tlb| tlb.to_string()));
+        if self.la57 {
+            line.flag("la57", "on");
+        }
+        line.maybe("memory", self.memory_mib.map(|mib| mib.to_string()));
+    }
+
+    /// Everything that can be refused without looking at any machine.
+    pub fn check(&self) -> Result<()> {
+        let is_stock = !self.is_ours() && !matches!(self.emulator, Emulator::Given(_));
+        match self.slice_us {
+            Some(slice) if !(1..=SLICE_US_MAX).contains(&slice) => {
+                return Err(Error::usage(format!("a slice of {slice} us is out of range"))
+                    .remedy(format!("choose --slice-us between 1 and {SLICE_US_MAX}")))
+            }
+            Some(_) if is_stock => {
+                return Err(Error::usage("stock QEMU has no settable slice")
+                    .remedy("leave out --slice-us, or --machine stock"))
+            }
+            _ => {}
+        }
+        if self.is_kvm && (self.tlb.is_some() || self.la57) {
+            return Err(Error::usage("with KVM the guest has this machine's own CPU and TLBs")
+                .remedy("leave out --tlb and --la57, or --accel kvm"));
+        }
+        if self.tlb.is_some() && self.emulator == Emulator::Stock {
+            return Err(Error::usage("stock QEMU has no TLB model to set").remedy(
+                "leave out --tlb, or --machine stock; --tlb stock makes the lab's QEMU behave like stock QEMU",
+            ));
+        }
+        match self.memory_mib {
+            Some(mib) if !(MEMORY_MIB_MIN..=MEMORY_MIB_MAX).contains(&mib) => {
+                Err(Error::usage(format!("a guest cannot have {mib} MiB of memory"))
+                    .remedy(format!("choose --memory between {MEMORY_MIB_MIN} and {MEMORY_MIB_MAX}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The machine, unless it is the lab's own, which may have to be built first. What it cannot do is said before a
+    /// kernel is built for it.
+    pub fn find(&self, ctx: &Context) -> Result<Option<Machine>> {
+        let machine = match &self.emulator {
+            Emulator::Given(path) => machine::given(ctx, path)?,
+            _ if self.is_ours() => return Ok(None),
+            _ => machine::stock(ctx)?,
+        };
+        self.cpu(&machine)?;
+        if self.slice_us.is_some() && machine.slice_us_default.is_none() {
+            return Err(Error::usage(format!("{} has no settable slice", machine.qemu.display()))
+                .remedy("leave out --slice-us, or use the lab's own QEMU"));
+        }
+        Ok(Some(machine))
+    }
+
+    /// The CPU that was asked for, if this machine has it.
+    pub fn cpu(&self, machine: &Machine) -> Result<Cpu> {
+        if self.tlb.is_some() && !machine.has_tlb_model {
+            return Err(Error::usage(format!("{} has no TLB model to set", machine.qemu.display()))
+                .remedy("leave out --tlb, or use the lab's own QEMU"));
+        }
+        let is_modelled = machine.has_tlb_model && !self.is_kvm;
+        Ok(Cpu { la57: self.la57, tlb: is_modelled.then(|| self.tlb.unwrap_or_default()) })
+    }
+
+    pub fn accel(&self, machine: &Machine) -> Accel {
+        match self.is_kvm {
+            true => Accel::Kvm,
+            false => Accel::Tcg {
+                thread_mode: self.thread_mode,
+                slice_us: self.slice_us.or(machine.slice_us_default),
+            },
+        }
+    }
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The fixed sets of matrices behind `make demo` and `make lab`.
+
+use crate::kernels::Kernels;
+use crate::plan::Matrix;
+
+const SEED: u64 = 1;
+const REPEATS: u32 = 3;
+
+fn names(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| name.to_string()).collect()
+}
+
+fn matrix(workloads: &[&str], vcpus: &[u32]) -> Matrix {
+    Matrix {
+        workloads: names(workloads),
+        vcpus: vcpus.to_vec(),
+        repeats: REPEATS,
+        seed: SEED,
+        ..Matrix::default()
+    }
+}
+
+/// What the demo measures side by side: one kernel, so one build. That `off` equals the baseline is a test of its own.
+const DEMO_KERNEL: &str = "abis-debug";
+const DEMO_MODES: [&str; 3] = ["off", "idle", "full"];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Preset {
+    Demo,
+    All,
+}
+
+impl Preset {
+    /// The verb of the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Preset::Demo => "demo",
+            Preset::All => "all",
+        }
+    }
+
+    pub fn matrices(self) -> Vec<Matrix> {
+        match self {
+            Preset::Demo => demo(),
+            Preset::All => all(),
+        }
+    }
+
+    pub fn kernels(self) -> Kernels {
+        match self {
+            Preset::Demo => Kernels::named(&names(&[DEMO_KERNEL]), &names(&DEMO_MODES)),
+            Preset::All => Kernels::default(),
+        }
+    }
+}
+
+/// Thousands of threads for one kernel-range shootdown, or a machine of their own with two nodes: the demo has them at
+/// 8 vCPUs alone.
+const DEMO_SLOW: [&str; 3] = ["vmalloc-stacks", "migrate", "numa-balancing"];
+
+/// Controls and micro rows at 1, 2, 4 and 8 threads, idle mappings, and one real program.
+fn demo() -> Vec<Matrix> {
+    let mut at_eight = vec!["idle"];
+    at_eight.extend(DEMO_SLOW);
+    vec![
+        Matrix { except: names(&DEMO_SLOW), ..matrix(&["control", "micro", "article"], &[1, 2, 4, 8]) },
+        matrix(&at_eight, &[8]),
+        // Fewer requests than its own 200: the same shootdowns for each, within 3 %, in half the time.
+        Matrix { units: Some(80), ..matrix(&["apache"], &[8]) },
+    ]
+}
+
+/// Everything there is: more CPUs, four NUMA nodes, all applications, instruction counts.
+fn all() -> Vec<Matrix> {
+    let counts = ["control", "micro", "article", "lmbench"];
+    vec![
+        matrix(&counts, &[1, 2, 4, 8, 16]),
+        Matrix { nodes: Some(4), ..matrix(&["control", "micro", "article"], &[16]) },
+        matrix(&["app"], &[8]),
+        matrix(&["apache"], &[4]),
+        Matrix { cost: true, ..matrix(&counts, &[1]) },
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fixed_sets_are_valid_requests() {
+        for matrix in demo().into_iter().chain(all()) {
+            matrix.validate().expect("valid");
+            assert!(matrix.repeats >= 3);
+        }
+    }
+}
