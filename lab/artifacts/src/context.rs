@@ -94,7 +94,7 @@ pub fn find_root() -> Result<PathBuf> {
 }
 
 fn root_at(dir: &Path) -> Option<PathBuf> {
-    if !dir.join(ROOT_MARK).is_file() {
+    if !dir.join(ROOT_MARK).is_dir() {
         return None;
     }
     std::fs::canonicalize(dir).ok()

@@ -4,7 +4,7 @@
 #include "rules.h"
 
 #define PAGE_FLAGS (W | U | A | D)
-#define DOC "docs/machine-oracle.md"
+#define DOC "machine-oracle.md"
 
 /* A vCPU that stays in user mode, with entries of several kinds, until it is told to leave. */
 static struct {
