@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #define THREADS_MAX 256
 #define PAGE_BYTES 4096UL
@@ -120,6 +121,11 @@ int process_join(int pid);
  */
 void *area_reserve(size_t bytes);
 void area_release(void *area, size_t bytes);
+
+/* Read a whole small file. Return: its length, or -errno; always terminated. */
+ssize_t file_read(const char *path, char *buffer, size_t size);
+/* Return: 0 or -errno. */
+int file_write(const char *path, const char *text);
 
 /* splitmix64: the only source of randomness. */
 static inline uint64_t random_next(uint64_t *state)

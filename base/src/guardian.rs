@@ -4,7 +4,8 @@
 //! A small process in a session of its own holds the reading end of a pipe. Every child writes its
 //! process group there before exec; we write the negative when it is gone. When we end, however that
 //! happens, the pipe closes and the guardian kills the groups that are left. (PR_SET_PDEATHSIG alone
-//! would reach only the direct child, make, and not the compilers below it.)
+//! would reach only the direct child, make, and not the compilers below it; crates for process groups kill on drop,
+//! which SIGKILL leaves out.)
 
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicI32, Ordering};

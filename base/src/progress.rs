@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What is being done, for how long, and what it waits for. On a terminal one redrawn line; elsewhere plain
 //! lines, with a sign of life now and then so that a log shows that work goes on. Everything goes to stderr.
+//! Ours, since a crate for bars would replace the redrawn line alone: 40 lines of it, and not what a log gets.
 
 use std::io::{IsTerminal, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -282,18 +283,9 @@ fn cut(text: &str, width: usize) -> String {
 
 /// Columns of the terminal on stderr.
 pub fn terminal_width() -> usize {
-    // SAFETY: TIOCGWINSZ fills the plain struct it is given; fd 2 need not be a terminal.
-    let size = unsafe {
-        let mut size: libc::winsize = std::mem::zeroed();
-        match libc::ioctl(2, libc::TIOCGWINSZ, &mut size) {
-            0 => size.ws_col as usize,
-            _ => 0,
-        }
-    };
-    if size > 0 {
-        size
-    } else {
-        WIDTH_UNKNOWN
+    match terminal_size::terminal_size_of(std::io::stderr()) {
+        Some((width, _)) if width.0 > 0 => width.0.into(),
+        _ => WIDTH_UNKNOWN,
     }
 }
 

@@ -147,9 +147,4 @@ void protocol_run(const struct outcome *outcome);
 void protocol_refusal(const char *kind, const char *workload,
 		      unsigned int threads, const char *reason);
 
-/* files.c */
-/* Read a whole small file. Return: its length, or -errno; always terminated. */
-ssize_t file_read(const char *path, char *buffer, size_t size);
-int file_write(const char *path, const char *text);
-
 #endif

@@ -24,48 +24,26 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/mempolicy.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-#include "harness/harness.h"
+#include "held.h"
 #include "support/checked_load.h"
 #include "support/elisions.h"
 #include "support/mapped_file.h"
-#include "support/page_idle.h"
-#include "support/regions.h"
 #include "support/rounds.h"
-#include "support/system_files.h"
 
-#define REGIONS 8UL
-#define REGION_PAGES 16UL
-#define REGION_BYTES (REGION_PAGES * PAGE_BYTES)
 /* Few enough to be flushed singly. */
 #define RANGE_PAGES 8UL
 #define RANGE_BYTES (RANGE_PAGES * PAGE_BYTES)
 #define RANGES 4U
-#define FLUSHERS 2U
-/* More than are flushed singly. */
-#define FLUSHER_PAGES 64UL
-#define FLUSHER_BYTES (FLUSHER_PAGES * PAGE_BYTES)
 /* Changes at random moments, for each unit of the others. */
 #define RACES 32U
 
 #define MODE "/sys/kernel/mm/abis/mode"
 #define ROUND_EVERY "/sys/kernel/mm/abis/round_every"
-
-enum backing { ANON, SHARED_FILE, PRIVATE_FILE };
-enum order { REST, TOUCH, LEAVE };
-
-struct change {
-	const char *name, *site;
-	enum backing backing;
-	bool takes_all;		/* all pages, whatever else they are used for */
-	int (*one)(struct run *run, unsigned int region);
-};
 
 struct scenario {
 	const char *name;
@@ -74,193 +52,14 @@ struct scenario {
 	int (*bring)(struct run *run, unsigned int region);
 };
 
-struct counts {
-	uint64_t elided, flushed, as_meant;
-};
-
-struct toucher {
-	_Alignas(64) _Atomic uint64_t passes;
-	uint64_t random;
-};
-
-static struct {
-	struct regions area, spare, range, flushed;
-	struct page_idle idle;
-	struct toucher touchers[THREADS_MAX];
-	_Atomic enum order order;
-	_Atomic unsigned int turn, region, races;
-	unsigned int flushers;
-	int file, memory;		/* the file on disk, /proc/self/mem */
-	unsigned int node_count, nodes[NODES_MAX];
-	bool is_counted, is_idle;	/* elisions, and that they happen: mode idle or full */
-	const char *mode;
-	uint64_t random;
-	struct counts sum;		/* of one scenario */
-	const char *scenario;
-	int error;
-	void *pages[REGION_PAGES];
-	int to[REGION_PAGES], status[REGION_PAGES];
-} held;
+struct held held;
 
 static struct setting round_every = { .path = ROUND_EVERY, .value = "0" };
-
-static volatile uint64_t *page_at(unsigned int region, uint64_t page)
-{
-	return (volatile uint64_t *)(region_at(&held.area, region) + page * PAGE_BYTES);
-}
 
 static uint64_t draw(uint64_t below)
 {
 	return random_next(&held.random) % below;
 }
-
-/* Threads that hold the pages */
-
-/* Return: false if a page is gone. */
-static bool touch_region(unsigned int region)
-{
-	for (uint64_t page = 0; page < REGION_PAGES; page++)
-		if (checked_load(page_at(region, page)).has_faulted)
-			return false;
-	return true;
-}
-
-static void pause_for(uint64_t times)
-{
-	for (uint64_t i = 0; i < times; i++)
-		cpu_pause();
-}
-
-/* A round or two beside those of others: advice needs no lock against them. */
-static void flush_all(unsigned int flusher, uint64_t random)
-{
-	volatile char *at = region_at(&held.flushed, flusher);
-
-	pause_for(random % 4);
-	for (unsigned int i = 0; i < (random & 0x300 ? 1U : 2U); i++) {
-		(void)madvise((void *)at, FLUSHER_BYTES, MADV_COLD);
-		/* The next one needs accessed bits, or it would flush nothing. */
-		for (uint64_t page = 0; page < FLUSHER_PAGES; page++)
-			(void)at[page * PAGE_BYTES];
-	}
-}
-
-static void touch_always(unsigned int index)
-{
-	struct toucher *self = &held.touchers[index];
-	unsigned int gone = 0, raced = 0;
-
-	for (;;) {
-		const unsigned int turn = held.turn, races = held.races;
-		const enum order order = held.order;
-
-		if (order == LEAVE)
-			return;
-		if (index <= held.flushers && raced != races) {
-			flush_all(index - 1, random_next(&self->random));
-			raced = races;
-		} else if (order != REST && gone != turn) {
-			/* A page that is gone faults each time: no more of that until the next turn. */
-			if (!touch_region(held.region))
-				gone = turn;
-		}
-		atomic_fetch_add(&self->passes, 1);
-		cpu_pause();
-	}
-}
-
-static void wait_for_passes(const struct run *run)
-{
-	uint64_t seen[THREADS_MAX];
-
-	for (unsigned int i = 1; i < run->threads; i++)
-		seen[i] = held.touchers[i].passes;
-	for (unsigned int i = 1; i < run->threads; i++)
-		while (held.touchers[i].passes < seen[i] + 2)
-			cpu_pause();
-}
-
-/* From here on every thread holds the region's pages. */
-static void all_touch(const struct run *run, unsigned int region)
-{
-	held.region = region;
-	held.turn++;
-	held.order = TOUCH;
-	wait_for_passes(run);
-}
-
-static void all_rest(const struct run *run)
-{
-	held.order = REST;
-	wait_for_passes(run);
-}
-
-/* Changes */
-
-static int refused(struct run *run, const char *what)
-{
-	return workload_fail(run, "%s of %lu pages was refused: %s", what, REGION_PAGES, strerror(errno));
-}
-
-static int unmap(struct run *run, unsigned int region)
-{
-	return munmap(region_at(&held.area, region), REGION_BYTES) ? refused(run, "munmap") : 0;
-}
-
-static int protect(struct run *run, unsigned int region)
-{
-	return mprotect(region_at(&held.area, region), REGION_BYTES, PROT_NONE) ? refused(run, "mprotect") : 0;
-}
-
-static int remap(struct run *run, unsigned int region)
-{
-	void *to = region_at(&held.spare, region);
-
-	return mremap(region_at(&held.area, region), REGION_BYTES, REGION_BYTES, MREMAP_MAYMOVE | MREMAP_FIXED, to) != to ?
-		       refused(run, "mremap") : 0;
-}
-
-static int migrate(struct run *run, unsigned int region)
-{
-	for (uint64_t page = 0; page < REGION_PAGES; page++)
-		held.pages[page] = (void *)page_at(region, page);
-	/* Without a list of nodes it tells where they are: a file's pages stay where they were moved. */
-	if (syscall(SYS_move_pages, 0, REGION_PAGES, held.pages, NULL, held.status, 0) < 0)
-		return refused(run, "move_pages");
-	for (uint64_t page = 0; page < REGION_PAGES; page++)
-		held.to[page] = (int)held.nodes[held.nodes[0] == (unsigned int)held.status[page]];
-	return syscall(SYS_move_pages, 0, REGION_PAGES, held.pages, held.to, held.status, MPOL_MF_MOVE) < 0 ?
-		       refused(run, "move_pages") : 0;
-}
-
-static int reclaim(struct run *run, unsigned int region)
-{
-	return madvise(region_at(&held.area, region), REGION_BYTES, MADV_PAGEOUT) ? refused(run, "MADV_PAGEOUT") : 0;
-}
-
-/* Written without being used: the kernel copies the file's page, and no walk sets its access bit. */
-static int copy(struct run *run, unsigned int region)
-{
-	for (uint64_t page = 0; page < REGION_PAGES; page++) {
-		const uint64_t word = page;
-
-		if (pwrite(held.memory, &word, sizeof(word), (off_t)(uintptr_t)page_at(region, page)) != sizeof(word))
-			return refused(run, "a write through /proc/self/mem");
-	}
-	return 0;
-}
-
-static const struct change changes[] = {
-	{ "munmap", "zap", ANON, true, unmap },
-	{ "mprotect", "protect", ANON, true, protect },
-	{ "remap", "remap", ANON, true, remap },
-	{ "migrate", "migrate", ANON, false, migrate },
-	/* Clean pages: nothing is written out, and one flush serves all. */
-	{ "reclaim", "reclaim", SHARED_FILE, false, reclaim },
-	{ "copy", "clear_flush", PRIVATE_FILE, true, copy },
-};
-
-#define CHANGES (sizeof(changes) / sizeof(changes[0]))
 
 /* What brings the pages into their state; all threads hold them afterwards */
 
@@ -278,10 +77,10 @@ static int map_region(struct run *run, enum backing backing, bool is_written, un
 		(void)posix_fadvise(held.file, (off_t)(region * REGION_BYTES), REGION_BYTES, POSIX_FADV_DONTNEED);
 	if (mmap(at, REGION_BYTES, PROT_READ | PROT_WRITE, flags | MAP_FIXED, backing == ANON ? -1 : held.file,
 		 backing == ANON ? 0 : (off_t)(region * REGION_BYTES)) != at)
-		return refused(run, "mmap");
+		return held_refused(run, "mmap");
 	(void)madvise(at, REGION_BYTES, MADV_NOHUGEPAGE);
 	for (uint64_t page = 0; page < REGION_PAGES; page++) {
-		volatile uint64_t *word = page_at(region, page);
+		volatile uint64_t *word = held_page(region, page);
 
 		if (backing == ANON || is_written)
 			*word = run->seed + page;
@@ -313,7 +112,7 @@ static int set_mode(struct run *run, const char *mode)
 
 static int touch_and_clear(struct run *run, unsigned int region)
 {
-	all_touch(run, region);
+	held_all_touch(run, region);
 	return clear_bits(run, region);
 }
 
@@ -326,7 +125,7 @@ static int ranges_flush(struct run *run)
 		for (uint64_t page = 0; page < RANGE_PAGES; page++)
 			((volatile char *)at)[page * PAGE_BYTES] = 1;
 		if (mprotect(at, RANGE_BYTES, PROT_READ) || mprotect(at, RANGE_BYTES, PROT_READ | PROT_WRITE))
-			return refused(run, "mprotect");
+			return held_refused(run, "mprotect");
 	}
 	return 0;
 }
@@ -356,7 +155,7 @@ static int bring_idle(struct run *run, unsigned int region)
 {
 	const int error = touch_and_clear(run, region);
 
-	all_rest(run);
+	held_all_rest(run);
 	return error ? error : rounds_run(run, 2);
 }
 
@@ -364,7 +163,7 @@ static int bring_used(struct run *run, unsigned int region)
 {
 	const int error = bring_idle(run, region);
 
-	all_touch(run, region);
+	held_all_touch(run, region);
 	return error;
 }
 
@@ -378,8 +177,8 @@ static int bring_again(struct run *run, unsigned int region)
 static int bring_synced(struct run *run, unsigned int region)
 {
 	if (msync(region_at(&held.area, region), REGION_BYTES, MS_SYNC))
-		return refused(run, "msync");
-	all_touch(run, region);
+		return held_refused(run, "msync");
+	held_all_touch(run, region);
 	return 0;
 }
 
@@ -458,9 +257,9 @@ static int judge_sum(struct run *run, const struct scenario *scenario)
 
 static int tidy(struct run *run, const struct change *change, unsigned int region)
 {
-	if (change->one == remap && munmap(region_at(&held.spare, region), REGION_BYTES))
-		return refused(run, "munmap");
-	return munmap(region_at(&held.area, region), REGION_BYTES) ? refused(run, "munmap") : 0;
+	if (change->moves && munmap(region_at(&held.spare, region), REGION_BYTES))
+		return held_refused(run, "munmap");
+	return munmap(region_at(&held.area, region), REGION_BYTES) ? held_refused(run, "munmap") : 0;
 }
 
 static int step(struct run *run, const struct scenario *scenario, const struct change *change, unsigned int region)
@@ -493,11 +292,11 @@ static int race(struct run *run, unsigned int region, unsigned int number)
 	char *at = region_at(&held.area, region);
 	int error;
 
-	all_touch(run, region);
+	held_all_touch(run, region);
 	page_idle_forget(&held.idle);
 	error = page_idle_note(&held.idle, at, REGION_PAGES);
 	held.races++;
-	pause_for(draw(8));
+	held_pause(draw(8));
 	if (!error)
 		error = page_idle_set(&held.idle);
 	if (error)
@@ -506,16 +305,16 @@ static int race(struct run *run, unsigned int region, unsigned int number)
 	switch (number % 4) {
 	case 0:
 	case 1:
-		return protect(run, region) || mprotect(at, REGION_BYTES, PROT_READ | PROT_WRITE) ? -EIO : 0;
+		return held_protect(run, region) || mprotect(at, REGION_BYTES, PROT_READ | PROT_WRITE) ? -EIO : 0;
 	case 2:
-		error = unmap(run, region);
+		error = held_unmap(run, region);
 		return error ? error : map_region(run, ANON, true, region);
 	}
-	pause_for(draw(8));
+	held_pause(draw(8));
 	if (madvise(at, REGION_BYTES, MADV_DONTNEED))
-		return refused(run, "MADV_DONTNEED");
+		return held_refused(run, "MADV_DONTNEED");
 	for (uint64_t page = 0; page < REGION_PAGES; page++)
-		*page_at(region, page) = page;
+		*held_page(region, page) = page;
 	return 0;
 }
 
@@ -526,8 +325,8 @@ static int races(struct run *run)
 	for (uint64_t i = 0; i < run->units * RACES && !error; i++)
 		error = race(run, 0, (unsigned int)i);
 	held.order = REST;
-	wait_for_passes(run);
-	return error ? error : unmap(run, 0);
+	held_wait(run);
+	return error ? error : held_unmap(run, 0);
 }
 
 static bool is_chosen(const char *name)
@@ -550,9 +349,9 @@ static int all_scenarios(struct run *run, uint64_t *done)
 		held.scenario = scenario->name;
 		held.sum = (struct counts){ 0 };
 		for (uint64_t unit = 0; unit < run->units && !error; unit++) {
-			const struct change *change = &changes[unit % CHANGES];
+			const struct change *change = &held_changes[unit % HELD_CHANGES];
 
-			if ((change->one == migrate && held.node_count < 2) || (change->one == copy && scenario->is_synced))
+			if ((change->needs_nodes && held.node_count < 2) || (change->backing == PRIVATE_FILE && scenario->is_synced))
 				continue;
 			error = step(run, scenario, change, (unsigned int)(unit % REGIONS));
 			changed++;
@@ -577,7 +376,7 @@ static void change_or_touch(struct run *run, unsigned int index)
 	uint64_t done = 0;
 
 	if (index != 0) {
-		touch_always(index);
+		held_touch_always(index);
 		return;
 	}
 	held.error = all_scenarios(run, &done);

@@ -21,7 +21,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "harness/harness.h"
 #include "support/system_files.h"
 
 #define TABLE_PAGES 512UL

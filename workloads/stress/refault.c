@@ -17,7 +17,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "harness/harness.h"
 #include "support/mapped_file.h"
 #include "support/pressure.h"
 #include "support/regions.h"

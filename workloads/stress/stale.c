@@ -35,188 +35,26 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "stale.h"
 #include "support/checked_load.h"
 #include "support/elisions.h"
-#include "support/mapped_file.h"
-#include "support/page_idle.h"
 #include "support/pressure.h"
-#include "support/regions.h"
 #include "support/rounds.h"
-#include "support/system_files.h"
 
-#define BLOCKS 32U
-#define BLOCK_PAGES 16UL
-#define BLOCK_BYTES (BLOCK_PAGES * PAGE_BYTES)
 #define BATCH_PAGES (BLOCKS * BLOCK_PAGES)
 /* A file has this many batches' pages: the frames of an earlier life keep its words. */
 #define FILE_BATCHES 4U
-#define LAST_WORD (PAGE_WORDS - 1)
 #define SWAP_BYTES (32UL << 20)
-#define NAP_NS 20000
-#define NEIGHBOURS 8U
 #define NEIGHBOUR_NAP_NS 50000000
 #define NEIGHBOUR_PAGES 16UL
-#define POISON 0xdeadbeefdeadbeefULL
 /* A reader may sleep, or its CPU run somebody else: then its look is not waited for. */
 #define SPINS_PER_LOOK 2000U
 
-enum phase { OPEN, CLOSING, CLOSED, FILLING, UPDATING };
-enum kind { ANON, MEMFD, DISK, KINDS };
-enum taking { UNMAP, REPLACE, PROTECT, REMAP, DONTNEED, MIGRATE, PAGEOUT, COW, TAKINGS };
 enum clearing { CLEAR_NOT, CLEAR_IDLE, CLEAR_COLD, CLEAR_MSYNC };
 
-struct block {
-	_Alignas(64) _Atomic uint64_t sequence;	/* generation << 3 | phase */
-	_Atomic bool is_quiet;
-};
-
-struct reader {
-	_Alignas(64) _Atomic uint64_t looks, passes;
-	uint64_t random, reads, faults;
-	uint64_t closed_seen[BLOCKS];	/* the sequence with which a read faulted */
-};
-
-static struct {
-	struct regions area, spare;
-	char *poison;
-	struct block blocks[BLOCKS];
-	struct reader readers[THREADS_MAX];
-	_Atomic unsigned int focus;	/* the block that was changed last */
-	_Atomic bool stop;
-	struct page_idle idle;
-	bool has_idle, has_swap;
-	int files[KINDS];
-	unsigned int node_count, nodes[NODES_MAX];
-	int neighbours[NEIGHBOURS];
-	uint64_t random, maps, batches, taken[TAKINGS];
-	const char *plant;		/* the wrong that is still to be done, or NULL */
-	void *pages[BLOCK_PAGES];
-	int to[BLOCK_PAGES], status[BLOCK_PAGES];
-} stale;
-
-static uint64_t generation_of(uint64_t sequence)
-{
-	return sequence >> 3;
-}
-
-static enum phase phase_of(uint64_t sequence)
-{
-	return (enum phase)(sequence & 7);
-}
-
-static uint64_t word_of(uint64_t page, uint64_t generation)
-{
-	return 0xc5ULL << 56 | generation << 16 | page;
-}
-
-static volatile uint64_t *page_at(unsigned int block, uint64_t page)
-{
-	return (volatile uint64_t *)(region_at(&stale.area, block) + page * PAGE_BYTES);
-}
-
-/* Readers */
-
-/* Return: NULL, or why the word is wrong. */
-static const char *judge(uint64_t before, uint64_t after, struct loaded loaded, uint64_t page)
-{
-	const uint64_t generation = generation_of(before);
-	const enum phase phase = phase_of(before);
-	const uint64_t floor = phase == UPDATING ? generation - 1 : generation;
-	const bool is_same = before == after;
-	uint64_t got;
-
-	if (loaded.has_faulted)
-		return is_same && (phase == OPEN || phase == UPDATING) ? "a mapped page faulted" : NULL;
-	if (is_same && phase == CLOSED)
-		return "a page was read that is gone";
-	if (loaded.value == 0)
-		return is_same && (phase == OPEN || phase == UPDATING) ? "a page lost its content" : NULL;
-	if (loaded.value == POISON)
-		return "a frame was read that is another page's";
-	got = (loaded.value & ~(0xffULL << 56)) >> 16;
-	if (loaded.value != word_of(page, got))
-		return "a word is not this page's";
-	if (got < floor)
-		return "a word is of an earlier life";
-	return got > generation_of(after) ? "a word is of a later life" : NULL;
-}
-
-static void look_at(struct run *run, struct reader *reader, unsigned int block, uint64_t page)
-{
-	const volatile uint64_t *address = page_at(block, page) + (reader->random & 1 ? 0 : LAST_WORD);
-	const uint64_t number = block * BLOCK_PAGES + page;
-	const uint64_t before = atomic_load(&stale.blocks[block].sequence);
-	const struct loaded loaded = checked_load(address);
-	const uint64_t after = atomic_load(&stale.blocks[block].sequence);
-	const char *wrong = judge(before, after, loaded, number);
-
-	reader->reads++;
-	reader->faults += loaded.has_faulted;
-	if (!wrong)
-		return;
-	workload_fail(run, "stale read: %s: address %p, sequence 0x%llx then 0x%llx, expected 0x%llx, got %s0x%llx", wrong,
-		      (void *)address, (unsigned long long)before, (unsigned long long)after,
-		      (unsigned long long)word_of(number, generation_of(before)), loaded.has_faulted ? "a fault, " : "",
-		      (unsigned long long)loaded.value);
-	stale.stop = true;
-}
-
-static void look_at_block(struct run *run, struct reader *reader, unsigned int block)
-{
-	const uint64_t sequence = atomic_load(&stale.blocks[block].sequence);
-	const uint64_t draw = random_next(&reader->random);
-
-	if (stale.blocks[block].is_quiet && draw % 64 != 0)
-		return;
-	/* A fault costs a hundred reads, and its lock holds the writer up: one is enough. */
-	if (phase_of(sequence) == CLOSED) {
-		if (reader->closed_seen[block] == sequence && draw % 128 != 0)
-			return;
-		reader->closed_seen[block] = sequence;
-	}
-	if (stale.blocks[block].is_quiet || phase_of(sequence) == CLOSED) {
-		look_at(run, reader, block, (draw >> 8) % BLOCK_PAGES);
-		return;
-	}
-	for (uint64_t i = 0; i < BLOCK_PAGES; i++)
-		look_at(run, reader, block, (i + (draw >> 8)) % BLOCK_PAGES);
-}
-
-static void nap(long ns)
-{
-	nanosleep(&(struct timespec){ .tv_nsec = ns }, NULL);
-}
-
-static void read_always(struct run *run, unsigned int index)
-{
-	struct reader *reader = &stale.readers[index];
-
-	while (!stale.stop) {
-		for (unsigned int i = 0; i < BLOCKS && !stale.stop; i++) {
-			const unsigned int focus = stale.focus;
-
-			look_at_block(run, reader, focus);
-			atomic_fetch_add(&reader->looks, 1);
-			if (focus != (i + index) % BLOCKS)
-				look_at_block(run, reader, (i + index) % BLOCKS);
-			cpu_pause();
-		}
-		atomic_fetch_add(&reader->passes, 1);
-		switch (random_next(&reader->random) % 32) {
-		case 0:
-			nap(NAP_NS);
-			break;
-		case 1:
-			sched_yield();
-			break;
-		}
-	}
-}
-
-/* The writer */
+struct stale stale;
 
 static uint64_t draw(uint64_t below)
 {
@@ -230,7 +68,7 @@ static void publish(unsigned int block, uint64_t generation, enum phase phase)
 
 static uint64_t generation(unsigned int block)
 {
-	return generation_of(atomic_load(&stale.blocks[block].sequence));
+	return stale_generation(atomic_load(&stale.blocks[block].sequence));
 }
 
 /* Until every reader has looked at the block in focus, or seems to be asleep: patience is in spins. */
@@ -276,8 +114,8 @@ static void write_words(unsigned int block, uint64_t generation)
 {
 	populate(region_at(&stale.area, block));
 	for (uint64_t page = 0; page < BLOCK_PAGES; page++) {
-		volatile uint64_t *words = page_at(block, page);
-		const uint64_t word = word_of(block * BLOCK_PAGES + page, generation);
+		volatile uint64_t *words = stale_page(block, page);
+		const uint64_t word = stale_word(block * BLOCK_PAGES + page, generation);
 
 		words[0] = word;
 		words[LAST_WORD] = word;
@@ -364,7 +202,7 @@ static int refused(struct run *run, const char *what)
 static int migrate_block(struct run *run, unsigned int block)
 {
 	for (uint64_t page = 0; page < BLOCK_PAGES; page++) {
-		stale.pages[page] = (void *)page_at(block, page);
+		stale.pages[page] = (void *)stale_page(block, page);
 		stale.to[page] = (int)stale.nodes[stale.batches % stale.node_count];
 	}
 	/* Pages that stay are as good: their words are looked at all the same. */
@@ -413,7 +251,7 @@ static bool plant_wrong(const struct run *run, unsigned int block, uint64_t next
 		return false;
 	stale.plant = NULL;
 	for (uint64_t page = 0; page < BLOCK_PAGES && strcmp(wrong, "poison") == 0; page++)
-		page_at(block, page)[0] = page_at(block, page)[LAST_WORD] = POISON;
+		stale_page(block, page)[0] = stale_page(block, page)[LAST_WORD] = POISON;
 	publish(block, next, strcmp(wrong, "gone") == 0 ? CLOSED : OPEN);
 	stale.focus = block;
 	stale.blocks[block].is_quiet = false;
@@ -453,9 +291,9 @@ static int change_block(struct run *run, unsigned int block, enum kind kind, enu
 static int close_block(struct run *run, unsigned int block)
 {
 	const uint64_t sequence = stale.blocks[block].sequence;
-	const uint64_t now = generation_of(sequence);
+	const uint64_t now = stale_generation(sequence);
 
-	if (phase_of(sequence) == CLOSED)
+	if (stale_phase(sequence) == CLOSED)
 		return 0;
 	publish(block, now, CLOSING);
 	if (munmap(region_at(&stale.area, block), BLOCK_BYTES))
@@ -556,7 +394,7 @@ static int batch(struct run *run)
 static void write_or_read(struct run *run, unsigned int index)
 {
 	if (index != 0) {
-		read_always(run, index);
+		stale_read(run, index);
 		return;
 	}
 	while (stale.maps < run->units && !stale.stop)
@@ -576,7 +414,7 @@ static int neighbour(void *argument)
 	for (;;) {
 		for (uint64_t i = 0; i < NEIGHBOUR_PAGES; i++)
 			area[i * PAGE_BYTES]++;
-		nap(NEIGHBOUR_NAP_NS);
+		stale_nap(NEIGHBOUR_NAP_NS);
 	}
 }
 

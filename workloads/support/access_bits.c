@@ -20,7 +20,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "harness/harness.h"
 #include "support/mapped_file.h"
 #include "support/pressure.h"
 #include "support/system_files.h"

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "harness/harness.h"
 
 uint64_t file_row(const char *path, const char *name)
 {

@@ -8,32 +8,23 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 pub const BINARY: &str = env!("CARGO_BIN_EXE_ceasefire");
 
 /// A directory of this test's own, removed afterwards.
-pub struct Scratch(pub PathBuf);
+pub struct Scratch(pub PathBuf, tempfile::TempDir);
 
 impl Scratch {
     pub fn new(name: &str) -> Scratch {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("ceasefire-{name}-{}-{count}", std::process::id()));
-        fs::create_dir_all(&path).expect("a scratch directory");
-        Scratch(path)
+        let prefix = format!("ceasefire-{name}-");
+        let directory = tempfile::Builder::new().prefix(&prefix).tempdir().expect("a scratch directory");
+        Scratch(directory.path().to_path_buf(), directory)
     }
 
     pub fn file(&self, name: &str, content: &[u8]) -> PathBuf {
         let path = self.0.join(name);
         fs::write(&path, content).expect("a scratch file");
         path
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 

@@ -6,7 +6,7 @@
  * truth.c     what must never happen, judged from outside: the kernel side cannot see it
  * tlb.c       Linux 6.12's arch/x86/mm/tlb.c as small steps; rounds are credited here
  * insert.c    direct TLB insertion
- * kernel.c    the operations on page tables as small steps, with the hooks of ABIS
+ * kernel*.c   the operations on page tables as small steps, with the hooks of ABIS
  * schedule.c  who makes the next step (a seeded generator), counters, main()
  *
  * One step is what no other core can see the middle of: one atomic access, or

@@ -364,39 +364,30 @@ mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
-    /// Removed when dropped.
-    struct Trees(PathBuf);
+    struct Trees(tempfile::TempDir);
 
     impl Trees {
-        fn new(name: &str) -> Trees {
-            let path = std::env::temp_dir().join(format!("ceasefire-apps-{name}-{}", std::process::id()));
-            let _ = fs::remove_dir_all(&path);
-            Trees(path)
+        fn new() -> Trees {
+            Trees(tempfile::tempdir().expect("a directory"))
         }
 
         fn list(&self) -> Vec<PathBuf> {
             let mut list: Vec<PathBuf> =
-                fs::read_dir(&self.0).expect("trees").flatten().map(|entry| entry.path()).collect();
+                fs::read_dir(self.0.path()).expect("trees").flatten().map(|entry| entry.path()).collect();
             list.sort();
             list
         }
 
         fn file(&self, path: &str, content: &[u8]) {
-            let path = self.0.join(path);
+            let path = self.0.path().join(path);
             fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
             fs::write(path, content).expect("a file");
         }
 
         fn link(&self, path: &str, target: &str) {
-            let path = self.0.join(path);
+            let path = self.0.path().join(path);
             fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
             symlink(target, path).expect("a link");
-        }
-    }
-
-    impl Drop for Trees {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
         }
     }
 
@@ -426,14 +417,14 @@ Reading package lists...
 
     #[test]
     fn links_are_followed_but_never_out_of_the_tree() {
-        let trees = Trees::new("links");
+        let trees = Trees::new();
         trees.file("p/usr/lib/tool/real", b"x");
         trees.link("p/usr/bin/relative", "../lib/tool/real");
         trees.link("p/usr/bin/absolute", "/usr/lib/tool/real");
         trees.link("p/usr/bin/outside", "../../../../../../etc/passwd");
         trees.link("p/usr/bin/loop", "loop");
         trees.link("p/usr/bin/dangling", "nothing");
-        let tree = trees.0.join("p");
+        let tree = trees.0.path().join("p");
         let real = Some(tree.join("usr/lib/tool/real"));
         assert_eq!(resolve(&tree, "/usr/bin/relative"), real);
         assert_eq!(resolve(&tree, "/usr/bin/absolute"), real);
@@ -444,16 +435,16 @@ Reading package lists...
 
     #[test]
     fn either_side_of_the_merged_usr_will_do() {
-        let trees = Trees::new("merged");
+        let trees = Trees::new();
         trees.file("p/bin/tool", b"x");
         trees.file("q/usr/bin/other", b"x");
-        assert_eq!(find(&trees.list(), "/usr/bin/tool"), Some(trees.0.join("p/bin/tool")));
-        assert_eq!(find(&trees.list(), "/bin/other"), Some(trees.0.join("q/usr/bin/other")));
+        assert_eq!(find(&trees.list(), "/usr/bin/tool"), Some(trees.0.path().join("p/bin/tool")));
+        assert_eq!(find(&trees.list(), "/bin/other"), Some(trees.0.path().join("q/usr/bin/other")));
     }
 
     #[test]
     fn libraries_of_libraries_come_along_and_their_packages_are_named() {
-        let trees = Trees::new("closure");
+        let trees = Trees::new();
         trees.file(
             "tool/usr/bin/tool",
             &elf::tests::file(Some("/lib64/ld-linux-x86-64.so.2"), &["liba.so.1"]),
@@ -475,7 +466,7 @@ Reading package lists...
                 "/usr/lib/x86_64-linux-gnu/libc.so.6",
             ]
         );
-        assert_eq!(gathered.packages(&trees.0), set(&["liba1", "libc6", "tool"]));
+        assert_eq!(gathered.packages(trees.0.path()), set(&["liba1", "libc6", "tool"]));
         let bytes = archive(&gathered).expect("an archive");
         assert_eq!(bytes, archive(&gathered).expect("an archive"));
         assert!(bytes.windows(13).any(|part| part == b"usr/bin/tool\0"));
@@ -483,7 +474,7 @@ Reading package lists...
 
     #[test]
     fn what_no_package_has_is_missing() {
-        let trees = Trees::new("missing");
+        let trees = Trees::new();
         trees.file("tool/usr/bin/tool", &elf::tests::file(None, &["libgone.so.3"]));
         let gathered = gather(&trees.list(), &set(&["/usr/bin/tool", "/usr/bin/none"])).expect("gathers");
         let expected = set(&["/usr/bin/none", "/usr/lib/x86_64-linux-gnu/libgone.so.3"]);
@@ -492,9 +483,9 @@ Reading package lists...
 
     #[test]
     fn versions_are_read_beside_the_archive() {
-        let trees = Trees::new("versions");
+        let trees = Trees::new();
         trees.file(VERSIONS, b"libc6 2.36-9\nwrk 4.1.0-3+b2\n");
-        let versions = versions(&trees.0.join(ARCHIVE)).expect("versions");
+        let versions = versions(&trees.0.path().join(ARCHIVE)).expect("versions");
         assert_eq!(versions[1], ("wrk".to_string(), "4.1.0-3+b2".to_string()));
         assert_eq!(versions.len(), 2);
     }

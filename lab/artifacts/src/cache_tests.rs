@@ -7,15 +7,16 @@ use std::sync::atomic::AtomicUsize;
 
 /// A cache in a directory of its own, removed at the end.
 struct Place {
+    _scratch: tempfile::TempDir,
     dir: PathBuf,
     progress: Progress,
 }
 
 impl Place {
-    fn new(name: &str) -> Place {
-        let dir = std::env::temp_dir().join(format!("ceasefire-cache-{name}-{}", std::process::id()));
-        remove_tree(&dir);
-        Place { dir, progress: Progress::new(Verbosity::Quiet) }
+    fn new() -> Place {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let dir = scratch.path().join("cache");
+        Place { _scratch: scratch, dir, progress: Progress::new(Verbosity::Quiet) }
     }
 
     /// As another process would open it: without the locks this one holds.
@@ -32,12 +33,6 @@ impl Place {
     }
 }
 
-impl Drop for Place {
-    fn drop(&mut self) {
-        remove_tree(&self.dir);
-    }
-}
-
 fn key(text: &str) -> Key {
     Key::new("test").text("content", text)
 }
@@ -50,7 +45,7 @@ fn fill(dir: &Path, text: &str) -> Result<Facts> {
 
 #[test]
 fn builders_at_the_same_time_build_once() {
-    let place = Place::new("once");
+    let place = Place::new();
     let builds = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for _ in 0..8 {
@@ -87,7 +82,7 @@ fn damage_is_noticed_and_built_again() {
         }),
     ];
     for (name, damage) in damages {
-        let place = Place::new(&format!("damage-{}", name.replace(' ', "-")));
+        let place = Place::new();
         let entry = place.obtain(&place.open(), "content");
         assert!(entry.built);
         assert!(!place.obtain(&place.open(), "content").built, "{name}: whole entries are used");
@@ -102,7 +97,7 @@ fn damage_is_noticed_and_built_again() {
 
 #[test]
 fn a_failed_build_leaves_nothing_and_the_next_one_works() {
-    let place = Place::new("failed");
+    let place = Place::new();
     let cache = place.open();
     let fail = |dir: &Path| {
         fill(dir, "half").expect("filled");
@@ -117,7 +112,7 @@ fn a_failed_build_leaves_nothing_and_the_next_one_works() {
 
 #[test]
 fn what_a_killed_build_left_is_swept_unless_its_builder_lives() {
-    let place = Place::new("swept");
+    let place = Place::new();
     let cache = place.open();
     let id = Id::new("test", "thing", &key("a"));
     let left = place.dir.join("tmp").join(format!("{}.1.0", id.flat()));
@@ -134,7 +129,7 @@ fn what_a_killed_build_left_is_swept_unless_its_builder_lives() {
 
 #[test]
 fn clean_keeps_what_is_young_or_in_use() {
-    let place = Place::new("clean");
+    let place = Place::new();
     let user = place.open();
     let in_use = place.obtain(&user, "in use");
     let idle = place.obtain(&place.open(), "idle");
@@ -165,7 +160,7 @@ fn clean_keeps_what_is_young_or_in_use() {
 
 #[test]
 fn clean_touches_nothing_that_is_not_an_entry() {
-    let place = Place::new("foreign");
+    let place = Place::new();
     let cache = place.open();
     let foreign = place.dir.join("pictures/holiday");
     fs::create_dir_all(&foreign).expect("made");

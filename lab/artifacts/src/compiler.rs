@@ -146,14 +146,13 @@ mod tests {
 
     #[test]
     fn only_sources_are_compiled_in_the_order_of_their_names() {
-        let directory = std::env::temp_dir().join(format!("ceasefire-c-files-{}", std::process::id()));
-        std::fs::create_dir_all(&directory).expect("a directory");
+        let scratch = tempfile::tempdir().expect("a directory");
+        let directory = scratch.path();
         for name in ["b.c", "a.c", "a.h", "a.c.orig", "boot.S", "README"] {
             std::fs::write(directory.join(name), "").expect("a file");
         }
-        let files = source_files(&directory, Target::Linux.extensions()).expect("a list");
-        let bare = source_files(&directory, Target::Bare.extensions()).expect("a list");
-        std::fs::remove_dir_all(&directory).expect("removed");
+        let files = source_files(directory, Target::Linux.extensions()).expect("a list");
+        let bare = source_files(directory, Target::Bare.extensions()).expect("a list");
         assert_eq!(files, [directory.join("a.c"), directory.join("b.c")]);
         assert_eq!(bare, [directory.join("a.c"), directory.join("b.c"), directory.join("boot.S")]);
     }

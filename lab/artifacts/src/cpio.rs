@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Writes cpio archives in the "newc" form, which the kernel unpacks as its
 //! first file system. The same entries give the same bytes: names are sorted,
-//! times are zero, everything belongs to root.
+//! times are zero, everything belongs to root. Ours: equal
+//! bytes are the point, and an entry is 13 numbers and a name.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The few SVG elements the plots need. Every text goes through [`escape`].
+//! The few SVG elements the plots need. Every text goes through [`escape`]. Ours: few, and the same
+//! bytes each time.
 
 use ceasefire_base::text::clean;
 

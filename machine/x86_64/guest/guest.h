@@ -2,8 +2,8 @@
 /*
  * A guest without an operating system that tries the machine's TLBs, rule by
  * rule. console.c speaks, traps.c catches, cpus.c starts and employs the CPUs,
- * tables.c builds address spaces, oracle.c asks; rules/ holds the rules,
- * canary.c and fuzz.c the two long tests, main.c chooses.
+ * tables.c builds address spaces, oracle.c asks, options.c reads the command line;
+ * rules/ holds the rules, canary.c and fuzz.c the two long tests, main.c chooses.
  */
 #ifndef GUEST_H
 #define GUEST_H
@@ -141,10 +141,21 @@ int user_invpcid(uint64_t type, const void *descriptor);
 int user_spin(uint64_t address);
 void *memory_copy(void *to, const void *from, size_t bytes);
 
-/* main.c: words of the command line */
+/* options.c: words of the command line */
+void options_set(const char *text);
 bool option(const char *name);
 uint64_t option_number(const char *name, uint64_t otherwise);
+/* Is the number in the word's list, as in "name=1,20-39"? */
+bool option_lists(const char *name, uint64_t number);
 
-uint64_t random_next(uint64_t *state);
+/* splitmix64 */
+static inline uint64_t random_next(uint64_t *state)
+{
+	uint64_t x = *state += 0x9e3779b97f4a7c15ul;
+
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ul;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebul;
+	return x ^ x >> 31;
+}
 
 #endif

@@ -15,84 +15,11 @@ extern uint32_t multiboot_info;
 uint32_t multiboot_info __attribute__((section(".data")));
 extern const struct rule *const rules_begin[], *const rules_end[];
 
-static const char *command_line = "";
-
-static bool is_end(char c)
-{
-	return !c || c == ' ';
-}
-
-/* The text after a word and its `=`, or NULL. */
-static const char *option_text(const char *name)
-{
-	for (const char *word = command_line; *word;) {
-		const char *a = word, *b = name;
-
-		while (*b && *a == *b) {
-			a++;
-			b++;
-		}
-		if (!*b && (is_end(*a) || *a == '='))
-			return *a == '=' ? a + 1 : a;
-		while (!is_end(*word))
-			word++;
-		while (*word == ' ')
-			word++;
-	}
-	return NULL;
-}
-
-bool option(const char *name)
-{
-	return option_text(name) != NULL;
-}
-
-static uint64_t number_read(const char **text)
-{
-	uint64_t value = 0;
-
-	while (**text >= '0' && **text <= '9')
-		value = value * 10 + (uint64_t)(*(*text)++ - '0');
-	return value;
-}
-
-uint64_t option_number(const char *name, uint64_t otherwise)
-{
-	const char *text = option_text(name);
-
-	return text ? number_read(&text) : otherwise;
-}
-
-uint64_t random_next(uint64_t *state)
-{
-	uint64_t x = *state += 0x9e3779b97f4a7c15ul;
-
-	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ul;
-	x = (x ^ x >> 27) * 0x94d049bb133111ebul;
-	return x ^ x >> 31;
-}
-
 static bool is_chosen(unsigned int number)
 {
-	const char *text = option_text("rules");
-
-	if (!text)
+	if (!option("rules"))
 		return !option("canary") && !option("fuzz") && !option("seconds") && !option("price");
-	while (!is_end(*text)) {
-		uint64_t first = number_read(&text), last = first;
-
-		if (*text == '-') {
-			text++;
-			last = number_read(&text);
-		}
-		if (number >= first && number <= last)
-			return true;
-		if (*text == ',')
-			text++;
-		else if (!is_end(*text))
-			return false;
-	}
-	return false;
+	return option_lists("rules", number);
 }
 
 /* Return: what the machine lacks for the rule, or NULL. */
@@ -192,7 +119,7 @@ void main(void)
 	const uint32_t *info = (const uint32_t *)(uint64_t)multiboot_info;
 
 	if (info && info[0] & 4)
-		command_line = (const char *)(uint64_t)info[4];
+		options_set((const char *)(uint64_t)info[4]);
 	cpus_start();
 	if (option("list")) {
 		for (const struct rule *const *rule = rules_begin; rule < rules_end; rule++)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! apt with private state in the cache: reads the package lists and fetches packages without root, source
-//! packages included, and leaves the machine's own apt state alone.
+//! packages included, and leaves the machine's own apt state alone. Ours, since bindings of libapt-pkg need a C++
+//! compiler and its headers.
 
 use super::{sources, version};
 use crate::lock::Lock;

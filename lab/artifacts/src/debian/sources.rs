@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The machine's own package sources, read in both of apt's forms, and a private list made from them that has
-//! source packages too. Only Debian's own suites are taken: other vendors have nothing we want.
+//! source packages too. Only Debian's own suites are taken: other vendors have nothing we want. Ours: the few
+//! fields that we need.
 
 /// One entry: what deb822 calls a stanza.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Debian's order of versions (deb-version(7)): [epoch:]upstream[-revision].
+//! Debian's order of versions (deb-version(7)): [epoch:]upstream[-revision]. Ours, since the crate for it panics at
+//! numbers of more than 31 bits, as in the date 20261125120000.
 
 use std::cmp::Ordering;
 
