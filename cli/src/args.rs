@@ -13,9 +13,16 @@ use ceasefire_run::{mmtests, paper};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
-/// Fewer TLB shootdowns, with counts you can check.
+/// Heading of the options that every command has.
+const COMMON: &str = "Common options";
+
 #[derive(Debug, Parser)]
-#[command(name = "ceasefire", version, max_term_width = 80)]
+#[command(
+    name = "ceasefire",
+    version,
+    about = "Fewer TLB shootdowns, with counts you can check.",
+    max_term_width = 80
+)]
 pub struct Arguments {
     #[command(subcommand)]
     pub part: Part,
@@ -34,20 +41,20 @@ pub struct Lab {
     #[command(subcommand)]
     pub verb: Verb,
 
-    /// Print the commands and run none
-    #[arg(long, global = true)]
+    /// Print what would run; run nothing
+    #[arg(long, global = true, help_heading = COMMON)]
     pub dry_run: bool,
 
     /// Show results and errors, no progress
-    #[arg(long, short, global = true)]
+    #[arg(long, short, global = true, help_heading = COMMON)]
     pub quiet: bool,
 
     /// Compiler jobs at once [default: one per CPU]
-    #[arg(long, global = true, value_name = "N")]
+    #[arg(long, global = true, value_name = "N", help_heading = COMMON)]
     pub jobs: Option<usize>,
 
     /// Install no Debian package; say which are missing
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = COMMON)]
     pub no_install: bool,
 }
 
@@ -92,15 +99,16 @@ pub enum Verb {
     /// Write the HTML page of a results file again
     Report {
         /// A file that run, demo, all or paper wrote
-        #[arg(default_value = "out/results.json")]
+        #[arg(value_name = "FILE", default_value = "out/results.json")]
         results: PathBuf,
         /// Where to write the page
-        #[arg(long, short, default_value = "out/report.html")]
+        #[arg(long, short, value_name = "FILE", default_value = "out/report.html")]
         output: PathBuf,
     },
     /// Read a saved guest log and say how that boot ended
     Parse {
         /// A file of out/logs/
+        #[arg(value_name = "FILE")]
         log: PathBuf,
         /// Print JSON
         #[arg(long)]
@@ -127,6 +135,7 @@ pub enum Prepared {
 }
 
 #[derive(Debug, Args, Clone)]
+#[command(next_help_heading = "Output")]
 pub struct Output {
     /// Directory for results.json, report.html and the logs
     #[arg(long, value_name = "DIR", default_value = OUT)]
@@ -176,6 +185,7 @@ pub enum Switch {
 
 /// The emulated machine and its kernel; shared by run, shell and selftests.
 #[derive(Debug, Args, Clone)]
+#[command(next_help_heading = "Machine and kernel")]
 pub struct MachineArgs {
     /// Boot this bzImage
     #[arg(long, value_name = "FILE", conflicts_with = "kernel_source")]
@@ -201,7 +211,7 @@ pub struct MachineArgs {
     /// A vCPU's turn in microseconds, with --thread-mode single [default: 1000]
     #[arg(long, value_name = "US")]
     pub slice_us: Option<u32>,
-    /// Which QEMU
+    /// The emulator
     #[arg(long, value_enum, value_name = "NAME", default_value_t = MachineName::Ours)]
     pub machine: MachineName,
     /// Use this qemu-system-x86_64

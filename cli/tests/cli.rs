@@ -252,6 +252,22 @@ fn help_and_version_are_no_errors() {
 }
 
 #[test]
+fn help_fits_80_columns() {
+    let lab = ["demo", "all", "paper", "run", "list", "shell", "selftests", "build", "kernel-deb", "compare"];
+    let lab = lab.iter().chain(&["report", "parse", "doctor", "clean"]).map(|verb| vec!["lab", *verb]);
+    for command in [vec![], vec!["lab"]].into_iter().chain(lab) {
+        for flag in ["-h", "--help"] {
+            let mut args = command.clone();
+            args.push(flag);
+            let said = succeed(ceasefire(&args).env("COLUMNS", "200"));
+            for line in said.stdout.lines() {
+                assert!(line.chars().count() <= 80, "{args:?}: '{line}' is wider than 80 columns");
+            }
+        }
+    }
+}
+
+#[test]
 fn lists_fit_a_narrow_terminal_and_have_a_json_form() {
     let said = succeed(lab(&["list"]).env("COLUMNS", "40"));
     for line in said.stdout.lines() {
