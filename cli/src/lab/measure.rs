@@ -6,6 +6,7 @@ use crate::args::{Output, Run, Where};
 use ceasefire_artifacts::Context;
 use ceasefire_base::{exec::print_line, Error, Result};
 use ceasefire_report::{page, table};
+use ceasefire_run::executor::Site;
 use ceasefire_run::guest::GuestSite;
 use ceasefire_run::host::HostSite;
 use ceasefire_run::kernels::{Kernels, USUAL};
@@ -25,17 +26,16 @@ pub fn preset(ctx: &Context, preset: Preset, output: &Output) -> Result<()> {
 
 pub fn run(ctx: &Context, request: &Request) -> Result<()> {
     request.validate()?;
-    let out = Some(request.output.out.as_path());
-    let matrices = request.matrices();
-    let results = match &request.place {
-        Place::Guest(spec) => {
-            Session::open(ctx, GuestSite::new(spec.clone()), matrices, out)?.measure(request)
-        }
-        Place::Host { modes, program } => {
-            Session::open(ctx, HostSite::new(modes, program.clone()), matrices, out)?.measure(request)
-        }
-    };
-    let Some(results) = results? else { return Ok(()) };
+    match &request.place {
+        Place::Guest(spec) => run_in(ctx, GuestSite::new(spec.clone()), request),
+        Place::Host { modes, program } => run_in(ctx, HostSite::new(modes, program.clone()), request),
+    }
+}
+
+fn run_in(ctx: &Context, site: impl Site, request: &Request) -> Result<()> {
+    // The output directory is ours until everything is written.
+    let session = Session::open(ctx, site, request.matrices(), Some(&request.output.out))?;
+    let Some(results) = session.measure(request)? else { return Ok(()) };
     if request.output.json {
         print_line(results.to_json()?.trim_end());
     } else {

@@ -5,15 +5,12 @@ use crate::args::{self, Subset};
 use ceasefire_artifacts::Context;
 use ceasefire_base::{exec::print_line, Error, Result};
 use ceasefire_report::selftests as table;
-use ceasefire_run::files;
 use ceasefire_run::mmtests::{self, Request};
 use std::time::Duration;
 
 pub fn run(ctx: &Context, request: &Request) -> Result<()> {
     let Some(report) = mmtests::run(ctx, request)? else { return Ok(()) };
-    let json = report.to_json()?;
-    files::write_whole(&request.output.out.join("selftests.json"), json.as_bytes())?;
-    let shown = if request.output.json { json } else { table::table(&report) };
+    let shown = if request.output.json { report.to_json()? } else { table::table(&report) };
     print_line(shown.trim_end());
     let failed = report.failed();
     let Some(first) = failed.first() else { return Ok(()) };

@@ -140,7 +140,7 @@ fn job(list: &List, chosen: &[Chosen], patience: u32) -> String {
     text
 }
 
-/// `None` in a dry run.
+/// Runs what was asked for and writes selftests.json. `None` in a dry run.
 pub fn run(ctx: &Context, request: &Request) -> Result<Option<Report>> {
     let shape = Matrix { vcpus: vec![request.cpus], nodes: Some(NODES), ..Matrix::default() };
     shape.validate()?;
@@ -151,7 +151,12 @@ pub fn run(ctx: &Context, request: &Request) -> Result<Option<Report>> {
     let session = Session::open(ctx, site, Vec::new(), Some(&request.output.out))?;
     let images = session.executor.images.clone().with(build::archive(ctx)?);
     let guest = Guest { images, ..session.executor.clone() };
-    measure(ctx, &list, &chosen, &guest, request)
+    let report = measure(ctx, &list, &chosen, &guest, request)?;
+    if let Some(report) = &report {
+        let path = request.output.out.join("selftests.json");
+        crate::files::write_whole(&path, report.to_json()?.as_bytes())?;
+    }
+    Ok(report)
 }
 
 /// Runs the chosen tests. A test that the guest does not survive has failed, and the rest get another boot.

@@ -198,20 +198,17 @@ impl Step {
         names
     }
 
-    /// Those that this step boots.
+    /// The same, built: `kernels` has each kernel in some mode.
     fn variants(&self, kernels: &[Variant], names: &[(String, bool)]) -> Vec<Variant> {
-        let mut variants: Vec<Variant> = Vec::new();
-        for (variant, (_, is_off)) in kernels.iter().zip(names) {
-            if self.skips_off && *is_off {
-                continue;
-            }
-            variants.push(variant.clone());
-            if let (Some(mode), Some("full")) = (self.also, variant.choice.mode.as_deref()) {
-                let choice = Choice { mode: Some(mode.into()), ..variant.choice.clone() };
-                variants.push(Variant { choice, ..variant.clone() });
-            }
-        }
-        variants
+        let of = |name: String| {
+            let (kernel, mode) = match name.split_once(':') {
+                Some((kernel, mode)) => (kernel.to_string(), Some(mode.to_string())),
+                None => (name, None),
+            };
+            let built = kernels.iter().find(|variant| variant.choice.kernel == kernel)?;
+            Some(Variant { choice: Choice { kernel, mode }, ..built.clone() })
+        };
+        self.on(names).into_iter().filter_map(of).collect()
     }
 
     /// Whether one run of the lab can do both.

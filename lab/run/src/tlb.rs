@@ -143,30 +143,15 @@ impl Tlb {
     fn set(&mut self, key: &str, value: &str) -> Result<()> {
         match key {
             "access-bit" => {
-                self.access_bit = match value {
-                    "ideal" => AccessBit::Ideal,
-                    "intel" => AccessBit::Intel,
-                    _ => {
-                        return Err(Error::usage(format!("--tlb access-bit cannot be '{value}'"))
-                            .remedy("choose access-bit=ideal or access-bit=intel"))
-                    }
-                }
+                self.access_bit =
+                    word(key, value, [AccessBit::Ideal, AccessBit::Intel].map(|bit| (bit.as_str(), bit)))?
             }
             "entries" => self.entries = number(key, value, 0, ENTRIES_MAX)?,
             "ways" => self.ways = number(key, value, 1, WAYS_MAX)?,
             "psc" => self.psc = number(key, value, 0, PSC_MAX)?,
             "speculation-us" => self.speculation_us = number(key, value, 0, SPECULATION_US_MAX)?,
             "seed" => self.seed = number(key, value, 0, SEED_MAX)?,
-            "insert" => {
-                self.insert = match value {
-                    "on" => true,
-                    "off" => false,
-                    _ => {
-                        return Err(Error::usage(format!("--tlb insert cannot be '{value}'"))
-                            .remedy("choose insert=on or insert=off"))
-                    }
-                }
-            }
+            "insert" => self.insert = word(key, value, [("on", true), ("off", false)])?,
             _ => {
                 return Err(
                     Error::usage(format!("--tlb has no setting '{key}'")).remedy(format!("settings: {KEYS}"))
@@ -256,6 +241,13 @@ impl fmt::Display for Tlb {
         }
         Ok(())
     }
+}
+
+fn word<T: Copy>(key: &str, value: &str, of: [(&str, T); 2]) -> Result<T> {
+    of.iter().find(|(name, _)| *name == value).map(|(_, found)| *found).ok_or_else(|| {
+        Error::usage(format!("--tlb {key} cannot be '{value}'"))
+            .remedy(format!("choose {key}={} or {key}={}", of[0].0, of[1].0))
+    })
 }
 
 fn number(key: &str, value: &str, least: u64, most: u64) -> Result<u32> {
