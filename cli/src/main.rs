@@ -64,8 +64,9 @@ fn sentence_and_remedy(error: &clap::Error) -> (String, String) {
             _ => Vec::new(),
         }
     };
-    // clap shows an option with its value's name: --cpus <N,…>.
-    let option = |text: &String| text.split(' ').next().unwrap_or_default().to_string();
+    // clap shows an option with its value's name, --cpus <N,…>, and an argument as [NAME]....
+    let option =
+        |text: &String| text.split(' ').next().unwrap_or_default().trim_matches(['[', ']', '.']).to_string();
     let arguments: Vec<String> = words(ContextKind::InvalidArg).iter().map(option).collect();
     let argument = arguments.join(", ");
     let value = words(ContextKind::InvalidValue).join(" ");

@@ -98,7 +98,7 @@ impl Run {
         }
         let words = shell(&line.0);
         let words = words.trim_start_matches("ceasefire ");
-        Err(Error::usage(format!("{words} has no effect with --on host"))
+        Err(Error::usage(format!("--on host takes no {words}"))
             .remedy("leave it out, or leave out --on host"))
     }
 }
