@@ -20,8 +20,6 @@ pub enum Verbosity {
     /// Warnings only.
     Quiet,
     Normal,
-    /// Notes for whoever debugs the lab as well.
-    Verbose,
 }
 
 /// A cheap handle; clones share the screen.
@@ -35,7 +33,6 @@ pub struct Progress {
 pub struct Step {
     progress: Progress,
     id: u64,
-    begun: Instant,
     finished: bool,
 }
 
@@ -112,19 +109,12 @@ impl Progress {
             screen.redraw();
         }
         drop(screen);
-        Step { progress: self.clone(), id, begun: now, finished: false }
+        Step { progress: self.clone(), id, finished: false }
     }
 
     /// Something worth knowing that is not a step.
     pub fn note(&self, text: impl AsRef<str>) {
         if self.verbosity > Verbosity::Quiet {
-            self.screen().line(text.as_ref());
-        }
-    }
-
-    /// Shown only under --verbose.
-    pub fn detail(&self, text: impl AsRef<str>) {
-        if self.verbosity == Verbosity::Verbose {
             self.screen().line(text.as_ref());
         }
     }
@@ -137,15 +127,6 @@ impl Progress {
     /// Removes the redrawn line, e.g. before another program takes the terminal.
     pub fn clear(&self) {
         self.screen().clear();
-    }
-
-    /// Time since the first line.
-    pub fn elapsed(&self) -> Duration {
-        self.screen().begun.elapsed()
-    }
-
-    pub fn verbosity(&self) -> Verbosity {
-        self.verbosity
     }
 }
 
@@ -161,10 +142,6 @@ impl Step {
         if screen.redraws && screen.drawn.elapsed() >= REDRAW_LEAST {
             screen.redraw();
         }
-    }
-
-    pub fn elapsed(&self) -> Duration {
-        self.begun.elapsed()
     }
 
     /// Ends the step; `text` is its outcome ("6.12.117, 1326 objects") and may be empty.
@@ -340,7 +317,6 @@ mod tests {
         let (progress, paper) = on_paper(false, 80, Verbosity::Normal);
         progress.step("compile").done("3 objects");
         progress.note("a note");
-        progress.detail("not shown");
         drop(progress.step("boot"));
         progress.warn("careful");
         let text = paper.text();

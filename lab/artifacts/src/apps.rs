@@ -173,7 +173,7 @@ impl Build<'_> {
                     return Err(debian::explain(error))
                 }
                 // What did arrive stays; a mirror that was being renewed has the rest a moment later.
-                Err(error) => self.context.progress.detail(&error.message),
+                Err(_) => {}
             }
         }
         Ok(())

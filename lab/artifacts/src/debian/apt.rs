@@ -94,7 +94,6 @@ impl Apt {
             // One source that does not answer is no reason to give up what the others have.
             Err(error) if error.kind == ceasefire_base::Kind::Failed && self.has_lists() => {
                 step.done("some sources did not answer");
-                self.progress.detail(&error.message);
             }
             Err(error) => return Err(super::explain(error)),
         }

@@ -97,7 +97,6 @@ fn install(context: &Context, missing: &[String]) -> Result<()> {
     words.extend(missing.iter().map(String::as_str));
     match privileged(context, "Debian: install packages", "apt-get", &words) {
         Err(error) if error.kind == Kind::Failed => {
-            context.progress.detail(&error.message);
             if error.message.contains("dpkg --configure -a") {
                 privileged(
                     context,
