@@ -48,6 +48,16 @@ fn recorded(scratch: &Scratch, more: &[&str], storm: &str, rounds: &str) -> Opti
     Some((file, said))
 }
 
+/// Named while the process lived, which must be long enough to be looked at: the report has no file to look them up in.
+#[test]
+fn user_frames_have_names() {
+    let scratch = Scratch::new("frames");
+    let recorded = recorded(&scratch, &["--user-stacks"], "madvise-dontneed", "60000");
+    let Some((file, _)) = recorded else { return };
+    let folded = report(&file, &["--view", "stacks", "--folded"]).stdout;
+    assert!(folded.lines().any(|line| line.contains("madvise (libc")), "{folded}");
+}
+
 fn leftovers(scratch: &Scratch) -> usize {
     let entries = std::fs::read_dir(&scratch.0).expect("scratch");
     entries.flatten().filter(|entry| entry.file_name().to_string_lossy().ends_with(".part")).count()

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Does `watch top` show what there is, at every size, obey its keys, and give the terminal back? Runs the real binary on
 //! a terminal of its own, on this machine, as root. Screens are compared with those in `golden/`, their numbers masked;
-//! CEASEFIRE_GOLDEN=write renews them.
+//! UPDATE_EXPECT=1 renews them.
 
 mod common;
 #[path = "common/pty.rs"]
 mod pty;
 
 use common::{ceasefire, refused, run, skip, succeed, BINARY};
+use expect_test::expect_file;
 use pty::{End, Pty};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
@@ -101,12 +102,7 @@ fn masked(screen: &str) -> String {
 }
 
 fn compare(name: &str, screen: &str) {
-    let path = common::root().join("cli/tests/golden").join(format!("{name}.txt"));
-    if std::env::var("CEASEFIRE_GOLDEN").is_ok_and(|wish| wish == "write") {
-        std::fs::write(&path, screen).expect("a golden file");
-    }
-    let golden = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(golden == screen, "the screen is\n{screen}\nbut {} has\n{golden}", path.display());
+    expect_file![common::root().join("cli/tests/golden").join(format!("{name}.txt"))].assert_eq(screen);
 }
 
 fn has_coverage(screen: &str) -> bool {

@@ -23,7 +23,7 @@ char LICENSE[] SEC("license") = "GPL";
 #define PAGE_SHIFT 12
 #define FLUSH_ALL (~0ull)
 /* settings.user_functions[] */
-#define OWED_FUNCTION 1		/* a kernel with ABIS flushes single CPUs by it; its sender makes no local run */
+#define OWED_FUNCTION 1		/* flushes single CPUs; its sender makes no local run */
 /* settings.kernel_functions[] */
 #define RANGE_FUNCTION 0	/* has a range */
 #define PAGES_FUNCTION 2	/* flushes pages one by one, or everything: it does not tell */

@@ -25,7 +25,7 @@ typedef unsigned long long u64;
 #define NO_STACK (-1)
 
 enum class {
-	CLASS_USER,		/* flush_tlb_func, abis_flush_owed */
+	CLASS_USER,		/* settings.user_functions: flush_tlb_func, and one that flushes single CPUs */
 	CLASS_KERNEL,		/* do_flush_tlb_all, do_kernel_range_flush, __cpa_flush_* */
 	CLASS_OWN,		/* sent by the observer itself */
 	CLASSES

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The observer's part of the command line.
 
+use ceasefire_watch_views::hist;
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -29,7 +30,7 @@ pub enum Verb {
     /// Kernel stacks by pages and by stolen time
     Stacks(Stacks),
     /// Who interrupts whom: senders down, victims across
-    Matrix(Matrix),
+    Matrix(Window),
     /// Write what is seen to a file that any machine can read
     Record(Record),
     /// Show what a record holds; needs neither root nor this machine
@@ -42,7 +43,7 @@ pub enum Verb {
 }
 
 /// Which senders are described; all are counted, and the report says how many were left out.
-#[derive(Debug, Args, Clone)]
+#[derive(Debug, Args, Clone, Default)]
 pub struct Filters {
     /// Only shootdowns sent by this process
     #[arg(long, short = 'p', value_name = "PID")]
@@ -85,7 +86,7 @@ impl Filters {
     }
 }
 
-#[derive(Debug, Args, Clone)]
+#[derive(Debug, Args, Clone, Default)]
 pub struct Window {
     /// Seconds between reports
     #[arg(value_parser = seconds)]
@@ -119,12 +120,6 @@ pub struct Stat {
     /// Also those CPUs that are isolated or in nohz_full: who interrupted them; ends with 1 if anybody did
     #[arg(long, conflicts_with = "sender_only")]
     pub isolated: bool,
-    #[command(flatten)]
-    pub window: Window,
-}
-
-#[derive(Debug, Args)]
-pub struct Matrix {
     #[command(flatten)]
     pub window: Window,
 }
@@ -261,6 +256,16 @@ pub enum By {
     Cause,
     /// The initiator's wait by the number of targets
     Targets,
+}
+
+impl From<By> for hist::By {
+    fn from(by: By) -> hist::By {
+        match by {
+            By::All => hist::By::All,
+            By::Cause => hist::By::Cause,
+            By::Targets => hist::By::Targets,
+        }
+    }
 }
 
 #[derive(Debug, Args)]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What a record says about the machine and its processes: settings that cause shootdowns, allocators in use.
 
+use ceasefire_watch_model::ranges;
 use ceasefire_watch_record::{Environment, Process};
 use std::collections::BTreeMap;
 use std::fs;
@@ -64,12 +65,8 @@ fn field(text: &str, name: &str) -> Option<String> {
 pub fn here() -> Environment {
     let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let memory_kib = field(&memory, "MemTotal").and_then(|text| text.split(' ').next()?.parse().ok());
-    let nodes = fs::read_dir("/sys/devices/system/node").map_or(1, |entries| {
-        let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
-        let is_node =
-            |name: &String| name.strip_prefix("node").is_some_and(|number| number.parse::<u32>().is_ok());
-        names.filter(is_node).count().max(1) as u32
-    });
+    let online = |what: &str| first_line(&format!("/sys/devices/system/{what}/online"));
+    let count = |what: &str| online(what).map_or(1, |list| ranges::parse(&list).len().max(1) as u32);
     let started = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let settings: BTreeMap<String, String> =
         SETTINGS.into_iter().filter_map(|path| Some((path.to_string(), first_line(path)?))).collect();
@@ -79,22 +76,14 @@ pub fn here() -> Environment {
         machine: std::env::consts::ARCH.to_string(),
         cpu_model: field(&fs::read_to_string("/proc/cpuinfo").unwrap_or_default(), "model name")
             .unwrap_or_default(),
-        cpus: cpus(),
-        nodes,
+        // Those online, whatever this process may use.
+        cpus: count("cpu"),
+        nodes: count("node"),
         memory_kib: memory_kib.unwrap_or(0),
         started_s: started.map_or(0, |since| since.as_secs()),
         settings,
         ..Environment::default()
     }
-}
-
-/// Those online, whatever this process may use.
-fn cpus() -> u32 {
-    let text = fs::read_to_string("/proc/stat").unwrap_or_default();
-    let is_cpu = |line: &&str| {
-        line.strip_prefix("cpu").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
-    };
-    text.lines().filter(is_cpu).count() as u32
 }
 
 /// None where it has ended.

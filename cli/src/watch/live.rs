@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Windows of time on this machine: start watching, wait for the end, show the difference.
 
-use super::args::{By, Hist, Matrix, Stacks, Stat, Trace, Window};
+use super::args::{Hist, Stacks, Stat, Trace, Window};
 use super::causes::{causes, is_same};
 use super::filters::{filter, is_gone};
 use super::isolated::Isolated;
@@ -10,7 +10,7 @@ use ceasefire_base::exec::print_line;
 use ceasefire_base::{cancel, Error, Result};
 use ceasefire_watch::{EventOptions, Observer, Options};
 use ceasefire_watch_model::{Batching, Cause, Open, Range, Shootdown, Snapshot, Stacks as Names};
-use ceasefire_watch_views::{self as views, hist::By as HistBy};
+use ceasefire_watch_views as views;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
@@ -86,20 +86,15 @@ pub fn stat(args: &Stat) -> Result<u8> {
     Ok(code)
 }
 
-pub fn matrix(args: &Matrix) -> Result<u8> {
-    let kernel_stacks = !args.window.filters.cause.is_empty();
+pub fn matrix(window: &Window) -> Result<u8> {
+    let kernel_stacks = !window.filters.cause.is_empty();
     let options = Options { histograms: false, kernel_stacks, ..Options::default() };
-    windows("matrix", options, &args.window, None, |window| views::matrix::render(window, args.window.top))
+    windows("matrix", options, window, None, |all| views::matrix::render(all, window.top))
 }
 
 pub fn hist(args: &Hist) -> Result<u8> {
-    let by = match args.by {
-        By::All => HistBy::All,
-        By::Cause => HistBy::Cause,
-        By::Targets => HistBy::Targets,
-    };
     let options = Options { pairs: false, senders: false, ..Options::default() };
-    windows("hist", options, &args.window, None, |window| views::hist::render(window, by))
+    windows("hist", options, &args.window, None, |window| views::hist::render(window, args.by.into()))
 }
 
 pub fn stacks(args: &Stacks) -> Result<u8> {

@@ -31,7 +31,6 @@ pub fn run(watch: Watch) -> Result<u8> {
     if let Verb::Report(report) = &watch.verb {
         return report::report(report);
     }
-    ceasefire_watch::available()?;
     #[cfg(feature = "watch")]
     return match watch.verb {
         Verb::Check { json } => live::check(json),
@@ -46,5 +45,6 @@ pub fn run(watch: Watch) -> Result<u8> {
         Verb::Storm(_) | Verb::Report(_) => Ok(0),
     };
     #[cfg(not(feature = "watch"))]
-    Ok(0)
+    Err(ceasefire_base::Error::skip("this ceasefire was built without the observer")
+        .remedy("make watch, then target/watch/release/ceasefire watch"))
 }

@@ -86,13 +86,10 @@ pub fn record(args: &Record) -> Result<u8> {
             .remedy("leave out --cause, and give it to `ceasefire watch report`"));
     }
     let window = Window {
-        interval: None,
-        count: None,
         duration: args.duration,
-        json: false,
-        top: 0,
         filters: args.filters.clone(),
         command: args.command.clone(),
+        ..Window::default()
     };
     let handler_ns_min = match (args.auto, args.events) {
         (Some(us), false) => us.saturating_mul(1000),

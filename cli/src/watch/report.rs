@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `report`: every view of a record, on any machine.
 
-use super::args::{By, Report, View};
+use super::args::{Report, View};
 use super::causes::{causes, is_same};
 use super::lines::Lines;
 use ceasefire_base::exec::{check_output, print_line};
@@ -9,7 +9,8 @@ use ceasefire_base::{cancel, Error, Result};
 use ceasefire_watch_advice as advice;
 use ceasefire_watch_model::{Batching, Cause, Range, Shootdown, Snapshot, Sum};
 use ceasefire_watch_record::{Environment, Item, Reader};
-use ceasefire_watch_views::{self as views, hist::By as HistBy, numbers};
+use ceasefire_watch_views::{self as views, numbers};
+use clap::ValueEnum;
 use std::fs::File;
 use std::io::BufReader;
 
@@ -123,14 +124,10 @@ impl Shown<'_> {
         if let Some(why) = cut {
             whole.coverage.blind.push(format!("the record {why}: what follows is missing"));
         }
-        if let Some(end) = &reader.end {
-            if end.events_dropped > 0 {
-                let dropped = numbers::count(end.events_dropped);
-                whole
-                    .coverage
-                    .blind
-                    .push(format!("{dropped} shootdowns were counted but not recorded one by one"));
-            }
+        if let Some(end) = reader.end.as_ref().filter(|end| end.events_dropped > 0) {
+            let dropped = numbers::count(end.events_dropped);
+            let why = format!("{dropped} shootdowns were counted but not recorded one by one");
+            whole.coverage.blind.push(why);
         }
         self.show(whole, reader, true);
     }
@@ -146,10 +143,9 @@ impl Shown<'_> {
         let text = match (args.view, args.json) {
             (View::Savings, true) => views::savings::json(&window, batching, args.top),
             (View::Advice, true) => advice::json(&advise(), &window),
-            (View::Trace, true) => views::json::window("trace", &window).to_string(),
-            (view, true) => views::json::window(name(view), &window).to_string(),
+            (view, true) => views::json::window(&name(view), &window).to_string(),
             (View::Stat, false) => views::stat::render(&window, &what(&reader.environment), args.top),
-            (View::Hist, false) => views::hist::render(&window, by(args.by)),
+            (View::Hist, false) => views::hist::render(&window, args.by.into()),
             (View::Stacks, false) if args.folded => views::stacks::folded(&window),
             (View::Stacks, false) => views::stacks::render(&window, args.top),
             (View::Matrix, false) => views::matrix::render(&window, args.top),
@@ -164,24 +160,8 @@ impl Shown<'_> {
     }
 }
 
-fn by(by: By) -> HistBy {
-    match by {
-        By::All => HistBy::All,
-        By::Cause => HistBy::Cause,
-        By::Targets => HistBy::Targets,
-    }
-}
-
-fn name(view: View) -> &'static str {
-    match view {
-        View::Stat => "stat",
-        View::Hist => "hist",
-        View::Stacks => "stacks",
-        View::Matrix => "matrix",
-        View::Trace => "trace",
-        View::Advice => "advice",
-        View::Savings => "savings",
-    }
+fn name(view: View) -> String {
+    view.to_possible_value().map_or_else(String::new, |value| value.get_name().to_string())
 }
 
 fn what(environment: &Environment) -> String {

@@ -31,10 +31,9 @@ fn plain(args: Top) -> Result<u8> {
         interval: Some(args.interval),
         count: args.count,
         duration: args.duration,
-        json: false,
         top: 10,
         filters: args.filters,
-        command: Vec::new(),
+        ..Window::default()
     };
     live::stat(&Stat { sender_only: args.sender_only, no_stacks: false, isolated: false, window })
 }

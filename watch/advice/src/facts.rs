@@ -2,7 +2,8 @@
 //! What a window says about each cause, in the figures that advice rests on.
 
 use crate::{SHARE_MIN, TARGETS_MIN};
-use ceasefire_watch_model::{Batching, Cause, Class, Range, Saving, Snapshot, Tally, Task};
+use ceasefire_watch_model::user::object;
+use ceasefire_watch_model::{Batching, Cause, Class, Counts, Range, Saving, Snapshot, Tally, Task};
 use ceasefire_watch_record::{Environment, Process};
 use ceasefire_watch_views::numbers::{count, time};
 use std::collections::BTreeMap;
@@ -174,33 +175,31 @@ fn main_sender(window: &Snapshot, class: Class, cause: &Cause) -> Option<(Task, 
 /// The C library's own functions and its thin calls look alike but for what called them: two of its frames in a row
 /// are its own doing (an allocator's), one is a thin call.
 fn main_caller(window: &Snapshot, class: Class, cause: &Cause) -> Caller {
-    let mut sums: BTreeMap<(bool, &str), u64> = BTreeMap::new();
+    let mut sums: Counts<(bool, &str)> = Counts::default();
     let mut all = 0u64;
     for sender in window.senders.iter().filter(|s| s.class == class && s.cause == *cause) {
         all = all.saturating_add(sender.tally.targets);
         let Some(frames) = sender.user_stack.and_then(|id| window.stacks.user.get(&id)) else { continue };
         let Some(key) = caller(frames) else { continue };
-        let sum = sums.entry(key).or_default();
-        *sum = sum.saturating_add(sender.tally.targets);
+        sums.add(key, sender.tally.targets);
     }
-    match sums.into_iter().max_by_key(|(_, targets)| *targets) {
-        Some(((true, object), targets)) if targets > all / 2 => Caller::Library(object.to_string()),
-        Some(((false, frame), targets)) if targets > all / 2 => Caller::Code(frame.to_string()),
+    match sums.most().filter(|(_, targets)| *targets > all / 2) {
+        Some(((true, object), _)) => Caller::Library(object.to_string()),
+        Some(((false, frame), _)) => Caller::Code(frame.to_string()),
         _ => Caller::Unknown,
     }
 }
 
 fn caller(frames: &[String]) -> Option<(bool, &str)> {
-    let of = |frame: &String| frame.split_once('+').map(|(object, _)| object.to_string());
     let is_libc =
         |name: &str| name.starts_with("libc.so") || name.starts_with("libc-2") || name.starts_with("ld-musl");
-    let first = of(frames.first()?)?;
+    let first = object(frames.first()?)?;
     let second = frames.get(1)?;
-    let second_object = of(second)?;
-    if is_allocator(&second_object) || (is_libc(&first) && is_libc(&second_object)) {
-        return second.split_once('+').map(|(object, _)| (true, object));
+    let second_object = object(second)?;
+    match is_allocator(second_object) || (is_libc(first) && is_libc(second_object)) {
+        true => Some((true, second_object)),
+        false => Some((false, second)),
     }
-    Some((false, second))
 }
 
 pub fn is_allocator(object: &str) -> bool {
@@ -220,6 +219,8 @@ mod tests {
         assert_eq!(caller(&frames("libc.so.6+0x1 libc.so.6+0x2 app+0x3")), Some((true, "libc.so.6")));
         assert_eq!(caller(&frames("libc.so.6+0x1 app+0x3 app+0x4")), Some((false, "app+0x3")));
         assert_eq!(caller(&frames("libc.so.6+0x1 libjemalloc.so.2+0x3")), Some((true, "libjemalloc.so.2")));
+        let named = ["madvise (libc.so.6)", "pages_purge(void*) (libjemalloc.so.2)"].map(String::from);
+        assert_eq!(caller(&named), Some((true, "libjemalloc.so.2")));
         assert_eq!(caller(&frames("0x1234 0x5")), None);
         assert_eq!(caller(&[]), None);
     }

@@ -2,7 +2,9 @@
 //! What works on this machine, and the exact remedy for what does not.
 
 use crate::kernel;
-use crate::observer::{Observer, Options};
+use crate::observer::Observer;
+use crate::options::Options;
+use ceasefire_base::Error;
 
 #[derive(Debug, Clone)]
 pub struct Check {
@@ -12,6 +14,12 @@ pub struct Check {
     pub is_optional: bool,
     pub detail: String,
     pub remedy: Option<String>,
+}
+
+/// Without it nothing is watched.
+fn failed(name: &'static str, error: &Error) -> Check {
+    let (detail, remedy) = (error.message.clone(), error.remedy.clone());
+    Check { name, ok: false, is_optional: false, detail, remedy }
 }
 
 fn check(name: &'static str, ok: bool, is_optional: bool, detail: impl Into<String>, remedy: &str) -> Check {
@@ -49,13 +57,7 @@ pub fn examine() -> Vec<Check> {
                 "use Linux 6.5 or newer",
             ));
         }
-        Err(error) => checks.push(Check {
-            name: "symbols",
-            ok: false,
-            is_optional: false,
-            detail: error.message.clone(),
-            remedy: error.remedy.clone(),
-        }),
+        Err(error) => checks.push(failed("symbols", error)),
     }
     let btf = kernel::has_btf();
     checks.push(check(
@@ -75,13 +77,7 @@ pub fn examine() -> Vec<Check> {
     ));
     match symbols.and_then(|_| Observer::start(Options { user_stacks: true, ..Options::default() })) {
         Ok(_) => checks.push(check("probes", true, false, "loaded, attached and removed again", "")),
-        Err(error) => checks.push(Check {
-            name: "probes",
-            ok: false,
-            is_optional: false,
-            detail: error.message,
-            remedy: error.remedy,
-        }),
+        Err(error) => checks.push(failed("probes", &error)),
     }
     checks.extend(kernel::blind_spots().into_iter().map(|detail| Check {
         name: "blind spot",

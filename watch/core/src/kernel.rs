@@ -25,7 +25,7 @@ pub fn symbols() -> Result<Symbols> {
     })?;
     let symbols = Symbols::parse(&text);
     if symbols.is_empty() {
-        if !is_root() {
+        if !errors::is_root() {
             return Err(errors::rights("read the kernel's symbols"));
         }
         return Err(Error::skip("the kernel hides its addresses").remedy("sysctl kernel.kptr_restrict=1"));
@@ -49,16 +49,7 @@ pub fn functions(symbols: &Symbols) -> Result<Functions> {
 
 /// The `TLB` row, all CPUs.
 pub fn tlb_row() -> Option<u64> {
-    row("TLB")
-}
-
-pub fn row(name: &str) -> Option<u64> {
-    interrupts::row(&fs::read_to_string("/proc/interrupts").ok()?, name)
-}
-
-pub fn is_root() -> bool {
-    // SAFETY: geteuid() has no preconditions.
-    unsafe { libc::geteuid() == 0 }
+    interrupts::row(&fs::read_to_string("/proc/interrupts").ok()?, "TLB")
 }
 
 /// Those that may ever be there: masks and maps are sized by it.
@@ -83,12 +74,6 @@ pub fn has_tracepoint(symbols: &Symbols, name: &str) -> bool {
 
 pub fn has_btf() -> bool {
     !is_withheld("btf") && fs::metadata("/sys/kernel/btf/vmlinux").is_ok_and(|meta| meta.len() > 0)
-}
-
-/// The mode, where it keeps us out.
-pub fn lockdown() -> Option<String> {
-    let text = fs::read_to_string("/sys/kernel/security/lockdown").ok()?;
-    text.contains("[confidentiality]").then(|| "confidentiality".to_string())
 }
 
 /// What cannot be seen on this machine, one sentence each.

@@ -2,29 +2,26 @@
 //! Stack ids to names. An id keeps its frames for as long as the probes are loaded, so each is named once.
 
 use crate::maps;
+use crate::user::Processes;
 use ceasefire_base::Result;
-use ceasefire_watch_model::symbols::{Mappings, Symbols};
+use ceasefire_watch_model::symbols::Symbols;
 use ceasefire_watch_model::Stacks;
 use libbpf_rs::MapHandle;
-use std::collections::HashMap;
-
-/// Processes whose mappings are remembered; more are read again.
-const PROCESSES_MAX: usize = 1024;
 
 /// A probe's own frames are among so many.
 const PROBE_FRAMES: usize = 6;
 
 pub struct Namer {
     symbols: Symbols,
+    processes: Processes,
     kernel: MapHandle,
     user: MapHandle,
-    processes: HashMap<u32, Mappings>,
     pub known: Stacks,
 }
 
 impl Namer {
     pub fn new(symbols: Symbols, kernel: MapHandle, user: MapHandle) -> Namer {
-        Namer { symbols, kernel, user, processes: HashMap::new(), known: Stacks::default() }
+        Namer { symbols, processes: Processes::new(), kernel, user, known: Stacks::default() }
     }
 
     /// Frames of a kernel stack, without those of the probe itself.
@@ -42,20 +39,13 @@ impl Namer {
         Ok(self.known.kernel.get(&id).map_or(&[], Vec::as_slice))
     }
 
-    /// A process that has ended leaves bare addresses.
-    pub fn user(&mut self, id: u32, tgid: u32) -> Result<()> {
-        if self.known.user.contains_key(&id) {
-            return Ok(());
+    /// The id of a user stack, if there is one; its frames are known then.
+    pub fn user(&mut self, id: i32, tgid: u32) -> Result<Option<u32>> {
+        let Ok(id) = u32::try_from(id) else { return Ok(None) };
+        if !self.known.user.contains_key(&id) {
+            let frames = self.processes.frames(tgid, &maps::stack(&self.user, id)?);
+            self.known.user.insert(id, frames);
         }
-        let addresses = maps::stack(&self.user, id)?;
-        if self.processes.len() >= PROCESSES_MAX {
-            self.processes.clear();
-        }
-        let mappings = self.processes.entry(tgid).or_insert_with(|| {
-            Mappings::parse(&std::fs::read_to_string(format!("/proc/{tgid}/maps")).unwrap_or_default())
-        });
-        let frames = addresses.iter().map(|address| mappings.frame(*address)).collect();
-        self.known.user.insert(id, frames);
-        Ok(())
+        Ok(Some(id))
     }
 }

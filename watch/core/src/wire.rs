@@ -183,9 +183,3 @@ plain! {
         pub slowest_comm: [u8; COMM_BYTES],
     }
 }
-
-/// Up to the first zero byte; what is no UTF-8 is replaced.
-pub fn comm(bytes: &[u8; COMM_BYTES]) -> String {
-    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(COMM_BYTES);
-    String::from_utf8_lossy(&bytes[..end]).into_owned()
-}

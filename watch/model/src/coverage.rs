@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the figures are worth: seen against the kernel's own counters, what was lost, what watching cost.
 
+use crate::counts::{figures, Figure};
 use crate::Class;
 use serde::{Deserialize, Serialize};
 
@@ -46,17 +47,10 @@ pub struct Lost {
     pub answers: u64,
 }
 
-impl Lost {
-    pub fn since(&self, earlier: &Lost) -> Lost {
-        Lost {
-            slots: self.slots.saturating_sub(earlier.slots),
-            events: self.events.saturating_sub(earlier.events),
-            stacks: self.stacks.saturating_sub(earlier.stacks),
-            rows: self.rows.saturating_sub(earlier.rows),
-            answers: self.answers.saturating_sub(earlier.answers),
-        }
-    }
-}
+figures!(ClassCoverage: requests, shootdowns, queued, handled, filtered, kernel);
+figures!(Lost: slots, events, stacks, rows, answers);
+figures!(ProgramCost: runs, run_ns);
+figures!(Overhead: timed_ns, own_cpu_ns);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProgramCost {
@@ -79,21 +73,6 @@ pub struct Overhead {
 }
 
 impl Overhead {
-    fn since(&self, earlier: &Overhead) -> Overhead {
-        let before = |name: &str| earlier.programs.iter().find(|program| program.name == name);
-        let programs = self.programs.iter().map(|program| ProgramCost {
-            name: program.name.clone(),
-            runs: program.runs.saturating_sub(before(&program.name).map_or(0, |p| p.runs)),
-            run_ns: program.run_ns.saturating_sub(before(&program.name).map_or(0, |p| p.run_ns)),
-        });
-        Overhead {
-            programs: programs.collect(),
-            timed_ns: self.timed_ns.saturating_sub(earlier.timed_ns),
-            own_cpu_ns: self.own_cpu_ns.saturating_sub(earlier.own_cpu_ns),
-            own_rss_kib_max: self.own_rss_kib_max,
-        }
-    }
-
     /// Share of one CPU that the probes took while they were timed.
     pub fn probe_share(&self) -> Option<f64> {
         let spent: u64 = self.programs.iter().map(|program| program.run_ns).fold(0, u64::saturating_add);
@@ -128,25 +107,41 @@ impl Coverage {
     }
 
     pub fn since(&self, earlier: &Coverage) -> Coverage {
-        let less = |now: Option<u64>, then: Option<u64>| now.map(|now| now.saturating_sub(then.unwrap_or(0)));
-        let classes = self.classes.iter().map(|now| match earlier.class(now.class) {
-            None => now.clone(),
-            Some(then) => ClassCoverage {
-                class: now.class,
-                requests: less(now.requests, then.requests),
-                shootdowns: now.shootdowns.saturating_sub(then.shootdowns),
-                queued: now.queued.saturating_sub(then.queued),
-                handled: less(now.handled, then.handled),
-                filtered: now.filtered.saturating_sub(then.filtered),
-                kernel: less(now.kernel, then.kernel),
-                source: now.source.clone(),
-            },
-        });
-        Coverage {
-            classes: classes.collect(),
-            lost: self.lost.since(&earlier.lost),
-            overhead: self.overhead.since(&earlier.overhead),
-            blind: self.blind.clone(),
+        let mut left = self.clone();
+        for now in &mut left.classes {
+            earlier.class(now.class).into_iter().for_each(|then| now.minus(then));
+        }
+        left.lost.minus(&earlier.lost);
+        left.overhead.minus(&earlier.overhead);
+        for now in &mut left.overhead.programs {
+            let then = earlier.overhead.programs.iter().find(|then| then.name == now.name);
+            then.into_iter().for_each(|then| now.minus(then));
+        }
+        left
+    }
+
+    /// That of a later window.
+    pub fn add(&mut self, later: &Coverage) {
+        for more in &later.classes {
+            match self.classes.iter_mut().find(|mine| mine.class == more.class) {
+                Some(mine) => mine.plus(more),
+                None => self.classes.push(more.clone()),
+            }
+        }
+        self.lost.plus(&later.lost);
+        let (mine, later_overhead) = (&mut self.overhead, &later.overhead);
+        mine.plus(later_overhead);
+        mine.own_rss_kib_max = mine.own_rss_kib_max.max(later_overhead.own_rss_kib_max);
+        for more in &later_overhead.programs {
+            match mine.programs.iter_mut().find(|mine| mine.name == more.name) {
+                Some(mine) => mine.plus(more),
+                None => mine.programs.push(more.clone()),
+            }
+        }
+        for sentence in &later.blind {
+            if !self.blind.contains(sentence) {
+                self.blind.push(sentence.clone());
+            }
         }
     }
 }

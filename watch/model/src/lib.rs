@@ -5,6 +5,7 @@
 //! [`Open`] adds them. A [`Shootdown`] is one event.
 //! Both carry their own stacks by name, so another machine can read them.
 pub mod cause;
+pub mod counts;
 pub mod coverage;
 pub mod histogram;
 pub mod interrupts;
@@ -20,8 +21,10 @@ pub mod sum;
 pub mod symbols;
 #[cfg(test)]
 mod testing;
+pub mod user;
 
 pub use cause::{Cause, WhyFull};
+pub use counts::Counts;
 pub use coverage::{ClassCoverage, Coverage, Lost, Overhead, ProgramCost};
 pub use histogram::Histogram;
 pub use maximum::Maximum;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Threads that are no longer told apart: added up by name.
 
-use crate::{Snapshot, Task};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use crate::{Counts, Snapshot, Task};
+use std::collections::{HashMap, HashSet};
 
 /// Linux's ids end at 2^22.
 const OTHERS: u32 = 1 << 31;
@@ -56,14 +56,8 @@ impl Snapshot {
     fn greatest(&self, most: usize, is_one: impl Fn(u32) -> bool) -> HashSet<u32> {
         let sent = self.senders.iter().map(|row| (row.task.tid, row.tally.targets));
         let lost = self.victims.iter().map(|row| (row.task.tid, row.interruptions));
-        let mut sums: BTreeMap<u32, u64> = BTreeMap::new();
-        for (tid, count) in sent.chain(lost).filter(|(tid, _)| is_one(*tid)) {
-            let sum = sums.entry(tid).or_default();
-            *sum = sum.saturating_add(count);
-        }
-        let mut sums: Vec<_> = sums.into_iter().collect();
-        sums.sort_by_key(|(tid, sum)| (std::cmp::Reverse(*sum), *tid));
-        sums.into_iter().take(most).map(|(tid, _)| tid).collect()
+        let sums: Counts<u32> = sent.chain(lost).filter(|(tid, _)| is_one(*tid)).collect();
+        sums.largest(most).into_iter().map(|(tid, _)| tid).collect()
     }
 
     fn rename(&mut self, name: impl Fn(u32) -> Option<Task>) {

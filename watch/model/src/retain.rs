@@ -3,7 +3,7 @@
 //! tells: never less than there was, and what may be too much is said.
 
 use crate::maximum::{Greatest, Maximum};
-use crate::{Cause, Class, Histogram, Pair, Site, Snapshot, Victim};
+use crate::{Cause, Class, Counts, Histogram, Pair, Site, Snapshot, Victim};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// A thread on a CPU; what it sent there for any cause looks the same to its victims.
@@ -13,20 +13,16 @@ impl Snapshot {
     /// Drops rows of other causes; the coverage stays that of everything.
     pub fn retain_cause(&mut self, keep: impl Fn(&Cause) -> bool) {
         let mut wanted: BTreeSet<Source> = BTreeSet::new();
-        let mut others: HashMap<Source, u64> = HashMap::new();
+        let mut others: Counts<Source> = Counts::default();
         for sender in &self.senders {
             let source = (sender.class, sender.task.tid, sender.cpu);
             match keep(&sender.cause) {
                 true => drop(wanted.insert(source)),
-                false => {
-                    let sum = others.entry(source).or_default();
-                    *sum = sum.saturating_add(sender.tally.targets);
-                }
+                false => others.add(source, sender.tally.targets),
             }
         }
-        let foreign = wanted.iter().filter_map(|source| others.get(source));
-        let foreign = foreign.fold(0u64, |sum, targets| sum.saturating_add(*targets));
-        let is_partial = !others.is_empty() || self.sites.iter().any(|site| !keep(&site.cause));
+        let foreign = wanted.iter().map(|source| others.get(source)).fold(0, u64::saturating_add);
+        let is_partial = others.iter().next().is_some() || self.sites.iter().any(|site| !keep(&site.cause));
         self.senders.retain(|sender| keep(&sender.cause));
         self.by_targets = by_targets(self, &keep);
         self.sites.retain(|site| keep(&site.cause));

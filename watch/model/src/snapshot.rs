@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Everything counted up to one moment. Cumulative: a window is the difference of two.
 
+use crate::counts::{figures, Figure};
 use crate::maximum::{Greatest, Maximum};
 use crate::{Cause, Class, Coverage, Histogram, Kind, Task, WhyFull};
 use serde::{Deserialize, Serialize};
@@ -24,11 +25,7 @@ pub struct Tally {
 
 impl Tally {
     pub fn add(&mut self, other: &Tally) {
-        self.shootdowns = self.shootdowns.saturating_add(other.shootdowns);
-        self.targets = self.targets.saturating_add(other.targets);
-        self.pages = self.pages.saturating_add(other.pages);
-        self.entries = self.entries.saturating_add(other.entries);
-        self.wait_ns = self.wait_ns.saturating_add(other.wait_ns);
+        self.plus(other);
         (self.wait_ns_max, self.wait_ns_max_is) = Maximum::greater(self.greatest(), other.greatest());
     }
 
@@ -38,20 +35,18 @@ impl Tally {
 
     /// `waits`: the window's, where they were counted.
     fn since(&self, earlier: &Tally, waits: Option<&Histogram>) -> Tally {
-        let shootdowns = self.shootdowns.saturating_sub(earlier.shootdowns);
-        let (wait_ns_max, wait_ns_max_is) =
-            Maximum::since(self.greatest(), earlier.wait_ns_max, waits, shootdowns);
-        Tally {
-            shootdowns,
-            targets: self.targets.saturating_sub(earlier.targets),
-            pages: self.pages.saturating_sub(earlier.pages),
-            entries: self.entries.saturating_sub(earlier.entries),
-            wait_ns: self.wait_ns.saturating_sub(earlier.wait_ns),
-            wait_ns_max,
-            wait_ns_max_is,
-        }
+        let mut left = *self;
+        left.minus(earlier);
+        (left.wait_ns_max, left.wait_ns_max_is) =
+            Maximum::since(self.greatest(), earlier.wait_ns_max, waits, left.shootdowns);
+        left
     }
 }
+
+figures!(Tally: shootdowns, targets, pages, entries, wait_ns);
+figures!(Site: delivery_ns, handler_ns, pages, targets, wait, delivery, handler);
+figures!(Victim: interruptions, delivery_ns, stolen_ns, stolen);
+figures!(Pair: interruptions, stolen_ns);
 
 /// Where shootdowns come from: one kernel stack, one way of asking.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -243,14 +238,8 @@ impl Snapshot {
     pub fn since(&self, earlier: &Snapshot) -> Snapshot {
         let sites = differ(&self.sites, &earlier.sites, Site::key, |now, then| {
             let mut left = now.clone();
-            left.delivery_ns = now.delivery_ns.saturating_sub(then.delivery_ns);
-            left.handler_ns = now.handler_ns.saturating_sub(then.handler_ns);
-            left.pages = now.pages.since(&then.pages);
-            left.targets = now.targets.since(&then.targets);
-            left.wait = now.wait.since(&then.wait);
+            left.minus(then);
             left.tally = now.tally.since(&then.tally, Some(&left.wait));
-            left.delivery = now.delivery.since(&then.delivery);
-            left.handler = now.handler.since(&then.handler);
             (left.tally.shootdowns > 0).then_some(left)
         });
         let senders = differ(&self.senders, &earlier.senders, Sender::key, |now, then| {
@@ -259,18 +248,14 @@ impl Snapshot {
         });
         let victims = differ(&self.victims, &earlier.victims, Victim::key, |now, then| {
             let mut left = now.clone();
-            left.interruptions = now.interruptions.saturating_sub(then.interruptions);
-            left.delivery_ns = now.delivery_ns.saturating_sub(then.delivery_ns);
-            left.stolen_ns = now.stolen_ns.saturating_sub(then.stolen_ns);
-            left.stolen = now.stolen.since(&then.stolen);
+            left.minus(then);
             (left.stolen_ns_max, left.stolen_ns_max_is) =
                 Maximum::since(now.greatest(), then.stolen_ns_max, Some(&left.stolen), left.interruptions);
             (left.interruptions > 0).then_some(left)
         });
         let pairs = differ(&self.pairs, &earlier.pairs, Pair::key, |now, then| {
             let mut left = now.clone();
-            left.interruptions = now.interruptions.saturating_sub(then.interruptions);
-            left.stolen_ns = now.stolen_ns.saturating_sub(then.stolen_ns);
+            left.minus(then);
             (left.stolen_ns_max, left.stolen_ns_max_is) =
                 Maximum::since(now.greatest(), then.stolen_ns_max, None, left.interruptions);
             (left.interruptions > 0).then_some(left)
@@ -280,21 +265,24 @@ impl Snapshot {
             (wait.count() > 0).then(|| ByTargets { wait, ..now.clone() })
         });
         let stacks = self.stacks.used_by(&sites, &senders);
+        let window_ns = self.taken_ns.saturating_sub(earlier.taken_ns);
+        let coverage = self.coverage.since(&earlier.coverage);
+        Snapshot { window_ns, sites, senders, victims, pairs, by_targets, stacks, coverage, ..self.head() }
+    }
+
+    /// Without its rows and their stacks.
+    pub fn head(&self) -> Snapshot {
         Snapshot {
             schema: self.schema.clone(),
-            taken_ns: self.taken_ns,
-            window_ns: self.taken_ns.saturating_sub(earlier.taken_ns),
-            wall_s: self.wall_s,
             kernel: self.kernel.clone(),
-            cpus: self.cpus,
-            has_latencies: self.has_latencies,
-            sites,
-            senders,
-            victims,
-            pairs,
-            by_targets,
-            stacks,
-            coverage: self.coverage.since(&earlier.coverage),
+            coverage: self.coverage.clone(),
+            sites: Vec::new(),
+            senders: Vec::new(),
+            victims: Vec::new(),
+            pairs: Vec::new(),
+            by_targets: Vec::new(),
+            stacks: Stacks::default(),
+            ..*self
         }
     }
 

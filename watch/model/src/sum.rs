@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Windows, or parts of one, added up again: the other direction of [`Snapshot::since`].
 
+use crate::counts::Figure;
 use crate::snapshot::{PairKey, SenderKey, SiteKey, VictimKey};
-use crate::{
-    ByTargets, Class, ClassCoverage, Coverage, Maximum, Pair, Sender, Site, Snapshot, Stacks, Victim,
-};
+use crate::{ByTargets, Class, Maximum, Pair, Sender, Site, Snapshot, Stacks, Victim};
 use std::collections::BTreeMap;
 
 /// Rows by what identifies them; their order is that of their keys, so equal windows give equal sums.
@@ -21,28 +20,27 @@ pub struct Sum {
 impl Sum {
     /// Names of stacks are not looked at: give them to [`Sum::snapshot`].
     pub fn add(&mut self, window: Snapshot) {
-        let Snapshot { sites, senders, victims, pairs, by_targets, stacks: _, .. } = window;
-        let head = Snapshot {
-            sites: Vec::new(),
-            senders: Vec::new(),
-            victims: Vec::new(),
-            pairs: Vec::new(),
-            by_targets: Vec::new(),
-            stacks: Stacks::default(),
-            ..window
-        };
         match &mut self.head {
-            None => self.head = Some(head),
-            Some(mine) => add_head(mine, head),
+            None => self.head = Some(window.head()),
+            Some(mine) => add_head(mine, &window),
         }
-        self.add_rows(Snapshot { sites, senders, victims, pairs, by_targets, ..Snapshot::default() });
+        self.add_rows(window);
     }
 
     fn add_rows(&mut self, rows: Snapshot) {
-        add_rows(&mut self.sites, rows.sites, Site::key, add_site);
+        add_rows(&mut self.sites, rows.sites, Site::key, |mine, more| {
+            mine.tally.add(&more.tally);
+            mine.plus(more);
+        });
         add_rows(&mut self.senders, rows.senders, Sender::key, |mine, more| mine.tally.add(&more.tally));
-        add_rows(&mut self.victims, rows.victims, Victim::key, add_victim);
-        add_rows(&mut self.pairs, rows.pairs, Pair::key, add_pair);
+        add_rows(&mut self.victims, rows.victims, Victim::key, |mine, more| {
+            (mine.stolen_ns_max, mine.stolen_ns_max_is) = Maximum::greater(mine.greatest(), more.greatest());
+            mine.plus(more);
+        });
+        add_rows(&mut self.pairs, rows.pairs, Pair::key, |mine, more| {
+            (mine.stolen_ns_max, mine.stolen_ns_max_is) = Maximum::greater(mine.greatest(), more.greatest());
+            mine.plus(more);
+        });
         add_rows(&mut self.by_targets, rows.by_targets, ByTargets::key, |mine, more| {
             mine.wait.merge(&more.wait)
         });
@@ -108,87 +106,13 @@ fn add_rows<K: Ord, T>(sums: &mut BTreeMap<K, T>, rows: Vec<T>, key: fn(&T) -> K
     }
 }
 
-fn add_head(mine: &mut Snapshot, later: Snapshot) {
+fn add_head(mine: &mut Snapshot, later: &Snapshot) {
     mine.window_ns = mine.window_ns.saturating_add(later.window_ns);
     mine.taken_ns = mine.taken_ns.max(later.taken_ns);
     mine.wall_s = mine.wall_s.max(later.wall_s);
     mine.cpus = mine.cpus.max(later.cpus);
     mine.has_latencies |= later.has_latencies;
     mine.coverage.add(&later.coverage);
-}
-
-fn add_site(mine: &mut Site, more: &Site) {
-    mine.tally.add(&more.tally);
-    mine.delivery_ns = mine.delivery_ns.saturating_add(more.delivery_ns);
-    mine.handler_ns = mine.handler_ns.saturating_add(more.handler_ns);
-    mine.pages.merge(&more.pages);
-    mine.targets.merge(&more.targets);
-    mine.wait.merge(&more.wait);
-    mine.delivery.merge(&more.delivery);
-    mine.handler.merge(&more.handler);
-}
-
-fn add_victim(mine: &mut Victim, more: &Victim) {
-    mine.interruptions = mine.interruptions.saturating_add(more.interruptions);
-    mine.delivery_ns = mine.delivery_ns.saturating_add(more.delivery_ns);
-    mine.stolen_ns = mine.stolen_ns.saturating_add(more.stolen_ns);
-    (mine.stolen_ns_max, mine.stolen_ns_max_is) = Maximum::greater(mine.greatest(), more.greatest());
-    mine.stolen.merge(&more.stolen);
-}
-
-fn add_pair(mine: &mut Pair, more: &Pair) {
-    mine.interruptions = mine.interruptions.saturating_add(more.interruptions);
-    mine.stolen_ns = mine.stolen_ns.saturating_add(more.stolen_ns);
-    (mine.stolen_ns_max, mine.stolen_ns_max_is) = Maximum::greater(mine.greatest(), more.greatest());
-}
-
-impl Coverage {
-    /// That of a later window.
-    pub fn add(&mut self, later: &Coverage) {
-        for more in &later.classes {
-            match self.classes.iter_mut().find(|mine| mine.class == more.class) {
-                Some(mine) => add_class(mine, more),
-                None => self.classes.push(more.clone()),
-            }
-        }
-        let lost = &mut self.lost;
-        for (mine, more) in [
-            (&mut lost.slots, later.lost.slots),
-            (&mut lost.events, later.lost.events),
-            (&mut lost.stacks, later.lost.stacks),
-            (&mut lost.rows, later.lost.rows),
-            (&mut lost.answers, later.lost.answers),
-            (&mut self.overhead.timed_ns, later.overhead.timed_ns),
-            (&mut self.overhead.own_cpu_ns, later.overhead.own_cpu_ns),
-        ] {
-            *mine = mine.saturating_add(more);
-        }
-        self.overhead.own_rss_kib_max = self.overhead.own_rss_kib_max.max(later.overhead.own_rss_kib_max);
-        for more in &later.overhead.programs {
-            match self.overhead.programs.iter_mut().find(|mine| mine.name == more.name) {
-                Some(mine) => {
-                    mine.runs = mine.runs.saturating_add(more.runs);
-                    mine.run_ns = mine.run_ns.saturating_add(more.run_ns);
-                }
-                None => self.overhead.programs.push(more.clone()),
-            }
-        }
-        for sentence in &later.blind {
-            if !self.blind.contains(sentence) {
-                self.blind.push(sentence.clone());
-            }
-        }
-    }
-}
-
-fn add_class(mine: &mut ClassCoverage, more: &ClassCoverage) {
-    let both = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
-    mine.requests = both(mine.requests, more.requests);
-    mine.shootdowns = mine.shootdowns.saturating_add(more.shootdowns);
-    mine.queued = mine.queued.saturating_add(more.queued);
-    mine.handled = both(mine.handled, more.handled);
-    mine.filtered = mine.filtered.saturating_add(more.filtered);
-    mine.kernel = both(mine.kernel, more.kernel);
 }
 
 #[cfg(test)]

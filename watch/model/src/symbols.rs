@@ -61,38 +61,6 @@ fn strip_suffix(name: &str) -> &str {
     name.split('.').next().filter(|stem| !stem.is_empty()).unwrap_or(name)
 }
 
-/// User frames of one process: object and offset, from the text of /proc/PID/maps.
-#[derive(Debug, Clone, Default)]
-pub struct Mappings {
-    ranges: Vec<(u64, u64, u64, Box<str>)>,
-}
-
-impl Mappings {
-    pub fn parse(text: &str) -> Mappings {
-        Mappings { ranges: text.lines().filter_map(mapping).collect() }
-    }
-
-    /// `libc.so.6+0x1234`, or the bare address.
-    pub fn frame(&self, address: u64) -> String {
-        let inside = self.ranges.iter().find(|(start, end, _, _)| (*start..*end).contains(&address));
-        match inside {
-            Some((start, _, offset, name)) => format!("{name}+{:#x}", address - start + offset),
-            None => format!("{address:#x}"),
-        }
-    }
-}
-
-fn mapping(line: &str) -> Option<(u64, u64, u64, Box<str>)> {
-    let mut words = line.split_whitespace();
-    let (start, end) = words.next()?.split_once('-')?;
-    let (flags, offset) = (words.next()?, words.next()?);
-    flags.contains('x').then_some(())?;
-    let path = words.nth(2)?;
-    let name = path.rsplit('/').next().unwrap_or(path);
-    let number = |text: &str| u64::from_str_radix(text, 16).ok();
-    Some((number(start)?, number(end)?, number(offset)?, name.into()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,14 +84,5 @@ mod tests {
     #[test]
     fn hidden_addresses_give_an_empty_table() {
         assert!(Symbols::parse("0000000000000000 T a\n0000000000000000 t b\nnonsense\n").is_empty());
-    }
-
-    #[test]
-    fn a_user_frame_is_object_and_offset() {
-        let text =
-            "7f00-8f00 r-xp 00001000 08:01 12 /usr/lib/libc.so.6\n9000-9100 rw-p 00000000 00:00 0 [heap]\n";
-        let mappings = Mappings::parse(text);
-        assert_eq!(mappings.frame(0x7f10), "libc.so.6+0x1010");
-        assert_eq!(mappings.frame(0x9010), "0x9010");
     }
 }

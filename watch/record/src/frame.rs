@@ -16,28 +16,11 @@ pub const END: Tag = *b"END ";
 
 const HEAD_BYTES: usize = 12;
 
-const fn table() -> [u32; 256] {
-    let mut table = [0u32; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        let mut rest = byte as u32;
-        let mut bit = 0;
-        while bit < 8 {
-            rest = if rest & 1 == 1 { 0xedb8_8320 ^ (rest >> 1) } else { rest >> 1 };
-            bit += 1;
-        }
-        table[byte] = rest;
-        byte += 1;
-    }
-    table
-}
-
-static TABLE: [u32; 256] = table();
-
 /// CRC-32 as in zlib.
 pub fn crc32(parts: &[&[u8]]) -> u32 {
-    let bytes = parts.iter().flat_map(|part| part.iter());
-    !bytes.fold(u32::MAX, |crc, byte| TABLE[(crc as u8 ^ byte) as usize] ^ (crc >> 8))
+    let mut crc = crc32fast::Hasher::new();
+    parts.iter().for_each(|part| crc.update(part));
+    crc.finalize()
 }
 
 /// None where the payload is too long for any reader.

@@ -101,8 +101,7 @@ impl<W: Write> Writer<W> {
                 victims: part(&window.victims, from),
                 pairs: part(&window.pairs, from),
                 by_targets: part(&window.by_targets, from),
-                stacks: Stacks::default(),
-                ..head(window)
+                ..window.head()
             };
             if from > 0 {
                 // Counted once.
@@ -146,18 +145,4 @@ impl<W: Write> Writer<W> {
 
 fn part<T: Clone>(rows: &[T], from: usize) -> Vec<T> {
     rows.iter().skip(from).take(ROWS).cloned().collect()
-}
-
-fn head(window: &Snapshot) -> Snapshot {
-    Snapshot {
-        schema: window.schema.clone(),
-        taken_ns: window.taken_ns,
-        window_ns: window.window_ns,
-        wall_s: window.wall_s,
-        kernel: window.kernel.clone(),
-        cpus: window.cpus,
-        has_latencies: window.has_latencies,
-        coverage: window.coverage.clone(),
-        ..Snapshot::default()
-    }
 }

@@ -5,9 +5,9 @@ use crate::detail::{self, Lines};
 use crate::look::Look;
 use crate::matrix;
 use crate::rows::{self, Key, Table, Windows};
-use ceasefire_watch_model::{Cause, Ended, Open, Snapshot};
+use ceasefire_watch_model::{Cause, Counts, Ended, Open, Snapshot};
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 /// Intervals whose figures are kept for the history.
@@ -83,7 +83,7 @@ pub enum Over {
 
 struct Past {
     window_ns: u64,
-    rows: BTreeMap<Key, u64>,
+    rows: Counts<Key>,
 }
 
 pub struct App {
@@ -144,13 +144,11 @@ impl App {
         self.windows.last = self.of_causes(self.last.until(&snapshot));
         self.last = Open::new(snapshot);
         let last = &self.windows.last;
-        let mut rows: Vec<(Key, u64)> = rows::recent(last).into_iter().collect();
-        rows.sort_by_key(|(_, targets)| std::cmp::Reverse(*targets));
-        rows.truncate(HISTORY_ROWS);
+        let rows = rows::recent(last).largest(HISTORY_ROWS).into_iter().collect();
         if self.history.len() == HISTORY {
             self.history.pop_front();
         }
-        self.history.push_back(Past { window_ns: last.window_ns, rows: rows.into_iter().collect() });
+        self.history.push_back(Past { window_ns: last.window_ns, rows });
     }
 
     fn of_causes(&self, mut window: Snapshot) -> Snapshot {
@@ -186,8 +184,7 @@ impl App {
 
     pub fn detail(&self, key: &Key) -> Lines {
         let past = self.history.iter();
-        let past: Vec<(u64, u64)> =
-            past.map(|past| (past.rows.get(key).copied().unwrap_or(0), past.window_ns)).collect();
+        let past: Vec<(u64, u64)> = past.map(|past| (past.rows.get(key), past.window_ns)).collect();
         detail::lines(key, &self.windows, &past, self.settings.look)
     }
 

@@ -2,11 +2,11 @@
 //! One row from near: its history, its causes and counterparts, its stacks.
 
 use crate::look::Look;
-use crate::matrix::names;
-use crate::rows::{per_second, Caused, Key, Windows};
-use ceasefire_watch_model::{Class, Histogram, Sender, Site, Snapshot, Task};
+use crate::rows::{per_second, Key, Windows};
+use ceasefire_watch_model::{Class, Counts, Histogram, Pair, Sender, Site, Snapshot, Task};
+use ceasefire_watch_views::names::Names;
 use ceasefire_watch_views::numbers::{count, max_us, time};
-use ceasefire_watch_views::stat::{self, classed};
+use ceasefire_watch_views::stat::{classed, Caused};
 use ceasefire_watch_views::table;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,8 +45,7 @@ pub fn lines(key: &Key, windows: &Windows, history: &[(u64, u64)], look: Look) -
 }
 
 fn name(window: &Snapshot, tid: u32) -> String {
-    let unnamed = || if tid == 0 { "idle".to_string() } else { format!("thread {tid}") };
-    names(window).remove(&tid).unwrap_or_else(unnamed)
+    Names::of(window).known(tid).map_or_else(|| format!("thread {tid}"), str::to_string)
 }
 
 fn head(lines: &mut Lines, text: &str) {
@@ -90,12 +89,8 @@ fn sender(lines: &mut Lines, total: &Snapshot, class: Class, tid: u32) {
         vec![cause.clone(), count(tally.shootdowns), count(tally.targets), count(tally.pages)]
     });
     section(lines, "causes", &["cause", "sent", "received", "pages"], rows.collect());
-    let mut victims: BTreeMap<(u32, u32), (u64, u64)> = BTreeMap::new();
-    for pair in total.pairs.iter().filter(|pair| pair.class == class && pair.sender_tid == tid) {
-        let sum = victims.entry((pair.victim_tid, pair.victim_cpu)).or_default();
-        *sum = (sum.0 + pair.interruptions, sum.1 + pair.stolen_ns);
-    }
-    counterparts(lines, "victims", total, victims);
+    let pairs = total.pairs.iter().filter(|pair| pair.class == class && pair.sender_tid == tid);
+    counterparts(lines, "victims", total, pairs.map(|pair| ((pair.victim_tid, pair.victim_cpu), pair)));
     stacks(lines, total, &mine);
 }
 
@@ -117,16 +112,10 @@ fn victim(lines: &mut Lines, total: &Snapshot, class: Class, tid: u32, cpu: u32)
             ),
         );
     }
-    let mut senders: BTreeMap<(u32, u32), (u64, u64)> = BTreeMap::new();
-    let to_it = |pair: &&ceasefire_watch_model::Pair| {
-        (pair.class, pair.victim_tid, pair.victim_cpu) == (class, tid, cpu)
-    };
-    for pair in total.pairs.iter().filter(to_it) {
-        let sum = senders.entry((pair.sender_tid, pair.sender_cpu)).or_default();
-        *sum = (sum.0 + pair.interruptions, sum.1 + pair.stolen_ns);
-    }
-    let places: BTreeSet<(u32, u32)> = senders.keys().copied().collect();
-    counterparts(lines, "senders", total, senders);
+    let to_it = |pair: &&Pair| (pair.class, pair.victim_tid, pair.victim_cpu) == (class, tid, cpu);
+    let pairs = total.pairs.iter().filter(to_it).map(|pair| ((pair.sender_tid, pair.sender_cpu), pair));
+    let places: BTreeSet<(u32, u32)> = pairs.clone().map(|(place, _)| place).collect();
+    counterparts(lines, "senders", total, pairs);
     let theirs: Vec<&Sender> = total
         .senders
         .iter()
@@ -143,14 +132,14 @@ fn of_cause(lines: &mut Lines, total: &Snapshot, class: Class, cause: &str) {
     }
     let mut sum = Caused::default();
     let mut times = [Histogram::default(), Histogram::default(), Histogram::default()];
-    let mut why_full: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut why_full: Counts<&str> = Counts::default();
     for site in &sites {
         sum.add(site);
         for (time, part) in times.iter_mut().zip([&site.delivery, &site.handler, &site.wait]) {
             time.merge(part);
         }
         if let Some(why) = site.why_full {
-            *why_full.entry(why.name()).or_default() += site.tally.shootdowns;
+            why_full.add(why.name(), site.tally.shootdowns);
         }
     }
     plain(
@@ -162,7 +151,7 @@ fn of_cause(lines: &mut Lines, total: &Snapshot, class: Class, cause: &str) {
             sum.pages_each()
         ),
     );
-    for (why, shootdowns) in why_full {
+    for (why, shootdowns) in why_full.iter() {
         plain(lines, &format!("  {} full: {why}", count(shootdowns)));
     }
     for (name, time) in ["delivery", "handler", "wait"].iter().zip(&times).filter(|(_, t)| t.count() > 0) {
@@ -173,14 +162,10 @@ fn of_cause(lines: &mut Lines, total: &Snapshot, class: Class, cause: &str) {
         .iter()
         .filter(|sender| sender.class == class && sender.cause.to_string() == cause)
         .collect();
-    let mut senders: BTreeMap<u32, (String, u64)> = BTreeMap::new();
-    for sender in &mine {
-        let sum = senders.entry(sender.task.tid).or_default();
-        *sum = (stat::task(&sender.task), sum.1 + sender.tally.targets);
-    }
-    let mut senders: Vec<(String, u64)> = senders.into_values().collect();
-    senders.sort_by_key(|(_, targets)| std::cmp::Reverse(*targets));
-    let rows = senders.into_iter().take(MOST).map(|(name, targets)| vec![name, count(targets)]);
+    let senders = mine.iter().map(|sender| (sender.task.tid, sender.tally.targets));
+    let senders = senders.collect::<Counts<_>>().largest(MOST).into_iter();
+    let names = Names::of(total);
+    let rows = senders.map(|(tid, targets)| vec![names.get(tid), count(targets)]);
     section(lines, "senders", &["thread", "received"], rows.collect());
     stacks(lines, total, &mine);
 }
@@ -199,31 +184,41 @@ fn section(lines: &mut Lines, title: &str, columns: &[&str], rows: Vec<Vec<Strin
     }
 }
 
-fn counterparts(lines: &mut Lines, title: &str, total: &Snapshot, sums: BTreeMap<(u32, u32), (u64, u64)>) {
-    let names = names(total);
+/// Each pair goes with thread and CPU of its other side.
+fn counterparts<'a>(
+    lines: &mut Lines,
+    title: &str,
+    total: &Snapshot,
+    pairs: impl Iterator<Item = ((u32, u32), &'a Pair)>,
+) {
+    let names = Names::of(total);
+    let mut sums: BTreeMap<(u32, u32), (u64, u64)> = BTreeMap::new();
+    for (place, pair) in pairs {
+        let sum = sums.entry(place).or_default();
+        *sum = (sum.0 + pair.interruptions, sum.1 + pair.stolen_ns);
+    }
     let mut sums: Vec<_> = sums.into_iter().collect();
     sums.sort_by_key(|(_, (interruptions, _))| std::cmp::Reverse(*interruptions));
     let row = |((tid, cpu), (interruptions, stolen_ns)): ((u32, u32), (u64, u64))| {
-        let unnamed = || if tid == 0 { "idle".to_string() } else { tid.to_string() };
-        let name = names.get(&tid).cloned().unwrap_or_else(unnamed);
-        vec![name, cpu.to_string(), count(interruptions), time(stolen_ns)]
+        vec![names.get(tid), cpu.to_string(), count(interruptions), time(stolen_ns)]
     };
     let rows = sums.into_iter().take(MOST).map(row).collect();
     section(lines, title, &["thread", "CPU", "interrupts", "stolen"], rows);
 }
 
 fn stacks(lines: &mut Lines, total: &Snapshot, senders: &[&Sender]) {
-    let mut sums: BTreeMap<(Option<u32>, Option<u32>), (String, u64)> = BTreeMap::new();
+    // By name: two calls in one function look alike.
+    let mut sums: BTreeMap<_, (String, u64)> = BTreeMap::new();
     for sender in senders {
-        let sum = sums.entry((sender.kernel_stack, sender.user_stack)).or_default();
+        let kernel = sender.kernel_stack.and_then(|id| total.stacks.kernel.get(&id));
+        let user = sender.user_stack.and_then(|id| total.stacks.user.get(&id));
+        let sum = sums.entry((kernel, user)).or_default();
         *sum = (sender.cause.to_string(), sum.1 + sender.tally.targets);
     }
     let mut sums: Vec<_> = sums.into_iter().collect();
     sums.sort_by_key(|(_, (_, targets))| std::cmp::Reverse(*targets));
     for (place, ((kernel, user), (cause, targets))) in sums.into_iter().take(MOST).enumerate() {
         head(lines, &format!("stack {}: {cause}, {} received", place + 1, count(targets)));
-        let kernel = kernel.and_then(|id| total.stacks.kernel.get(&id));
-        let user = user.and_then(|id| total.stacks.user.get(&id));
         if kernel.or(user).is_none() {
             plain(lines, "  no stack was taken");
         }

@@ -7,10 +7,12 @@ use crate::rows::{per_second, Column, Row, Table};
 use crate::{flow, footer, help};
 use ceasefire_watch_model::{Class, Snapshot};
 use ceasefire_watch_views::numbers::{count, ratio, time};
+use ceasefire_watch_views::table::pad;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::Frame;
+use unicode_width::UnicodeWidthStr;
 
 pub const WIDTH_MIN: u16 = 40;
 pub const HEIGHT_MIN: u16 = 12;
@@ -164,11 +166,11 @@ fn tabs(app: &App, sorted_by: &str, width: usize) -> Line<'static> {
                 if width < 60 { String::new() } else { format!(" {} ", view.name()) }
             ),
         };
-        used += name.chars().count();
+        used += name.width();
         spans.push(Span::styled(name, if view == app.view { look.head() } else { Style::new() }));
     }
     let sort = format!("by {sorted_by}");
-    let gap = width.saturating_sub(used + sort.chars().count());
+    let gap = width.saturating_sub(used + sort.width());
     if gap > 0 {
         spans.push(Span::raw(format!("{}{sort}", " ".repeat(gap))));
     }
@@ -189,9 +191,9 @@ fn scrolled(
     let shown = (first + body).min(lines.len());
     let place =
         if lines.len() > body { format!("{} of {} lines", shown, lines.len()) } else { String::new() };
-    let room = width.saturating_sub(place.chars().count() + 2);
+    let room = width.saturating_sub(place.width() + 2);
     let title = look.cut(title, room);
-    let gap = width.saturating_sub(title.chars().count() + place.chars().count());
+    let gap = width.saturating_sub(title.width() + place.width());
     let mut all = vec![Line::styled(format!("{title}{}{place}", " ".repeat(gap)), look.head())];
     all.extend(lines.into_iter().skip(first).take(body).map(|(ink, text)| {
         Line::styled(look.cut(&text, width), if ink == Ink::Head { look.head() } else { Style::new() })
@@ -219,7 +221,7 @@ fn table(app: &App, height: usize, width: usize) -> Vec<Line<'static>> {
     for (place, row) in table.rows.iter().enumerate().skip(first).take(body) {
         let text = line(app, &table.columns, &columns, |column| row_text(row, column));
         lines.push(match place == cursor {
-            true => Line::styled(format!("{:<width$}", format!("{MARK}{text}")), look.selected()),
+            true => Line::styled(pad(&format!("{MARK}{text}"), width, true), look.selected()),
             false => Line::raw(format!("  {text}")),
         });
     }
@@ -250,8 +252,8 @@ fn row_text(row: &Row, column: usize) -> &str {
 /// is sorted by stays.
 fn choose(table: &Table, width: usize) -> Vec<(usize, usize)> {
     let widest = |column: usize| {
-        let cells = table.rows.iter().map(|row| row_text(row, column).chars().count());
-        cells.chain([table.columns[column].title.chars().count()]).max().unwrap_or(0)
+        let cells = table.rows.iter().map(|row| row_text(row, column).width());
+        cells.chain([table.columns[column].title.width()]).max().unwrap_or(0)
     };
     let name = widest(0).min(NAME_MAX);
     let mut used = name.min(NAME_MIN);
@@ -288,12 +290,8 @@ fn line<'a>(
     text: impl Fn(usize) -> &'a str,
 ) -> String {
     let look = app.settings.look;
-    let cells = chosen.iter().map(|(column, width)| {
-        let text = look.cut(text(*column), *width);
-        match columns[*column].is_text {
-            true => format!("{text:<width$}"),
-            false => format!("{text:>width$}"),
-        }
-    });
+    let cells = chosen
+        .iter()
+        .map(|(column, width)| pad(&look.cut(text(*column), *width), *width, columns[*column].is_text));
     cells.collect::<Vec<_>>().join(" ")
 }

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Text that makes do with the width there is.
 
+use textwrap::{Options, WordSplitter};
+use unicode_width::UnicodeWidthStr;
+
 /// As many of the parts as fit, from the first on.
 pub fn fitting(parts: &[String], between: &str, width: usize) -> String {
     let mut text = String::new();
     for part in parts.iter().filter(|part| !part.is_empty()) {
         let gap = if text.is_empty() { "" } else { between };
-        if text.chars().count() + gap.chars().count() + part.chars().count() > width {
+        if text.width() + gap.width() + part.width() > width {
             break;
         }
         text.push_str(gap);
@@ -17,20 +20,8 @@ pub fn fitting(parts: &[String], between: &str, width: usize) -> String {
 
 /// Lines of at most this width, broken between words; a longer word is broken, too.
 pub fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let width = width.max(1);
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        if let Some(line) = lines.last_mut() {
-            if line.chars().count() + 1 + word.chars().count() <= width {
-                line.push(' ');
-                line.push_str(word);
-                continue;
-            }
-        }
-        let letters: Vec<char> = word.chars().collect();
-        lines.extend(letters.chunks(width).map(|part| part.iter().collect::<String>()));
-    }
-    lines
+    let options = Options::new(width.max(1)).word_splitter(WordSplitter::NoHyphenation);
+    textwrap::wrap(text, options).into_iter().map(String::from).collect()
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 use crate::flow;
 use ceasefire_watch_model::{Class, ClassCoverage, Snapshot};
+use ceasefire_watch_views::honesty;
 use ceasefire_watch_views::numbers::count;
 
 /// Since the reset, in lines of at most this width.
@@ -20,7 +21,8 @@ pub fn lines(total: &Snapshot, width: usize) -> Vec<String> {
             filtered(kernel)
         ));
     }
-    parts.push(lost(total));
+    let lost = honesty::lost(&coverage.lost, ["events", "stacks", "rows", "descriptions", "answers"]);
+    parts.push(format!("lost {lost}"));
     let mut lines = flow::wrapped(&parts.join("; "), width);
     lines.extend(flow::wrapped(&overhead(total), width));
     lines
@@ -45,23 +47,6 @@ fn filtered(class: &ClassCoverage) -> String {
     match class.filtered {
         0 => String::new(),
         left_out => format!(", {} outside the filters", count(left_out)),
-    }
-}
-
-fn lost(total: &Snapshot) -> String {
-    let lost = &total.coverage.lost;
-    let kinds = [
-        (lost.events, "events"),
-        (lost.stacks, "stacks"),
-        (lost.rows, "rows"),
-        (lost.slots, "descriptions"),
-        (lost.answers, "answers"),
-    ];
-    let kinds = kinds.iter().filter(|(lost, _)| *lost > 0);
-    let kinds: Vec<String> = kinds.map(|(lost, what)| format!("{} {what}", count(*lost))).collect();
-    match kinds.is_empty() {
-        true => "lost nothing".to_string(),
-        false => format!("lost {}", kinds.join(", ")),
     }
 }
 

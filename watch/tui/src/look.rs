@@ -2,6 +2,7 @@
 //! What this terminal can show.
 
 use ratatui::style::{Color, Modifier, Style};
+use unicode_width::UnicodeWidthStr;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Look {
@@ -49,14 +50,15 @@ impl Look {
         self.colored(Color::DarkGray)
     }
 
-    /// Cut to so many columns, with a mark where something is missing. Counts characters: what we show is ASCII but for
-    /// names of threads, and the terminal's own cells cut those that are wider.
+    /// Cut to so many columns, with a mark where something is missing.
     pub fn cut(self, text: &str, width: usize) -> String {
-        if text.chars().count() <= width {
+        if text.width() <= width {
             return text.to_string();
         }
         let mark = if self.unicode { '…' } else { '~' };
-        text.chars().take(width.saturating_sub(1)).chain((width > 0).then_some(mark)).collect()
+        let ends = text.char_indices().map(|(end, _)| end).rev();
+        let kept = ends.map(|end| &text[..end]).find(|kept| kept.width() < width);
+        kept.map_or_else(String::new, |kept| format!("{kept}{mark}"))
     }
 
     /// One character a value, the greatest being full height.
@@ -105,5 +107,6 @@ mod tests {
         assert_eq!(ascii.cut("madvise", 7), "madvise");
         assert_eq!(ascii.cut("madvise", 4), "mad~");
         assert_eq!(ascii.cut("madvise", 0), "");
+        assert_eq!(ascii.cut("長い名前", 6), "長い~");
     }
 }

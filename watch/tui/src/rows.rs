@@ -2,9 +2,9 @@
 //! From windows to tables: senders, victims, causes. Figures a second are of the last interval, the others since the
 //! reset.
 
-use ceasefire_watch_model::{Class, Site, Snapshot, Tally};
-use ceasefire_watch_views::numbers::{count, max_us, mean_us, ratio};
-use ceasefire_watch_views::stat::{self, classed};
+use ceasefire_watch_model::{Class, Counts, Snapshot, Tally};
+use ceasefire_watch_views::numbers::{count, max_us, mean_us};
+use ceasefire_watch_views::stat::{self, classed, Caused, Sent};
 use std::collections::BTreeMap;
 
 /// What a row is about, from one interval to the next.
@@ -115,30 +115,6 @@ pub fn per_second(value: u64, window_ns: u64) -> u64 {
     }
 }
 
-#[derive(Default)]
-struct Sent {
-    name: String,
-    total: Tally,
-    last: Tally,
-    causes: BTreeMap<String, u64>,
-}
-
-fn sent(windows: &Windows) -> BTreeMap<Key, Sent> {
-    let mut sums: BTreeMap<Key, Sent> = BTreeMap::new();
-    for sender in windows.total.senders.iter().filter(|sender| sender.class != Class::Own) {
-        let sum = sums.entry(Key::Sender(sender.class, sender.task.tid)).or_default();
-        sum.name = classed(stat::task(&sender.task), sender.class);
-        sum.total.add(&sender.tally);
-        *sum.causes.entry(sender.cause.to_string()).or_default() += sender.tally.targets;
-    }
-    for sender in &windows.last.senders {
-        if let Some(sum) = sums.get_mut(&Key::Sender(sender.class, sender.task.tid)) {
-            sum.last.add(&sender.tally);
-        }
-    }
-    sums
-}
-
 pub fn senders(windows: &Windows) -> Table {
     let columns = vec![
         Column::text("SENDER", 9),
@@ -149,19 +125,20 @@ pub fn senders(windows: &Windows) -> Table {
         Column::text("MOSTLY", 7),
     ];
     let (ns, is_timed) = (windows.last.window_ns, windows.total.has_latencies);
-    let row = |(key, sum): (Key, Sent)| {
-        let mostly = sum.causes.iter().max_by_key(|(_, targets)| **targets);
+    let last = stat::sent(&windows.last);
+    let row = |((class, tid), sum): ((Class, u32), Sent)| {
+        let recent = last.get(&(class, tid)).map_or(Tally::default(), |last| last.tally);
         let cells = vec![
-            Cell::text(sum.name),
-            Cell::rate(sum.last.shootdowns, ns),
-            Cell::rate(sum.last.targets, ns),
-            Cell::number(sum.total.targets),
-            Cell::percent(sum.last.wait_ns, ns).when(is_timed),
-            Cell::text(mostly.map_or(String::new(), |(cause, _)| cause.clone())),
+            Cell::text(classed(stat::task(&sum.task), class)),
+            Cell::rate(recent.shootdowns, ns),
+            Cell::rate(recent.targets, ns),
+            Cell::number(sum.tally.targets),
+            Cell::percent(recent.wait_ns, ns).when(is_timed),
+            Cell::text(sum.mostly()),
         ];
-        Row { key, cells }
+        Row { key: Key::Sender(class, tid), cells }
     };
-    let rows = sent(windows).into_iter().map(row).collect();
+    let rows = stat::sent(&windows.total).into_iter().map(row).collect();
     Table { columns, rows, sorted_by: 2, left_out: 0 }
 }
 
@@ -196,37 +173,6 @@ pub fn victims(windows: &Windows) -> Table {
     Table { columns, rows, sorted_by: 2, left_out: 0 }
 }
 
-/// A cause's sites added up.
-#[derive(Default)]
-pub struct Caused {
-    pub tally: Tally,
-    pub full: u64,
-    pub delivery_ns: u64,
-    pub handler_ns: u64,
-}
-
-impl Caused {
-    pub fn add(&mut self, site: &Site) {
-        self.tally.add(&site.tally);
-        self.full += if site.kind.is_full() { site.tally.shootdowns } else { 0 };
-        self.delivery_ns += site.delivery_ns;
-        self.handler_ns += site.handler_ns;
-    }
-
-    /// Per ranged shootdown: a full one has no pages.
-    pub fn pages_each(&self) -> String {
-        ratio(self.tally.pages, self.tally.shootdowns.saturating_sub(self.full))
-    }
-}
-
-fn caused(window: &Snapshot) -> BTreeMap<Key, Caused> {
-    let mut sums: BTreeMap<Key, Caused> = BTreeMap::new();
-    for site in window.sites.iter().filter(|site| site.class != Class::Own) {
-        sums.entry(Key::Cause(site.class, site.cause.to_string())).or_default().add(site);
-    }
-    sums
-}
-
 pub fn causes(windows: &Windows) -> Table {
     let columns = vec![
         Column::text("CAUSE", 9),
@@ -238,14 +184,13 @@ pub fn causes(windows: &Windows) -> Table {
         Column::number("HANDLER us", 2),
         Column::number("WAIT us", 7),
     ];
-    let last = caused(&windows.last);
+    let last = stat::caused(&windows.last);
     let (ns, is_timed) = (windows.last.window_ns, windows.total.has_latencies);
-    let row = |(key, sum): (Key, Caused)| {
-        let Key::Cause(class, name) = &key else { return None };
+    let row = |(key, sum): ((Class, String), Caused)| {
         let recent = last.get(&key).map_or(Tally::default(), |last| last.tally);
-        let pages = sum.tally.pages.checked_div(sum.tally.shootdowns.saturating_sub(sum.full));
+        let pages = sum.tally.pages.checked_div(sum.ranged());
         let cells = vec![
-            Cell::text(classed(name.clone(), *class)),
+            Cell::text(classed(key.1.clone(), key.0)),
             Cell::rate(recent.shootdowns, ns),
             Cell::rate(recent.targets, ns),
             Cell { text: sum.pages_each(), order: pages.unwrap_or(0) },
@@ -254,26 +199,21 @@ pub fn causes(windows: &Windows) -> Table {
             Cell::mean_us(sum.handler_ns, sum.tally.targets).when(is_timed),
             Cell::mean_us(sum.tally.wait_ns, sum.tally.shootdowns).when(is_timed),
         ];
-        Some(Row { key, cells })
+        Row { key: Key::Cause(key.0, key.1), cells }
     };
-    let rows = caused(&windows.total).into_iter().filter_map(row).collect();
+    let rows = stat::caused(&windows.total).into_iter().map(row).collect();
     Table { columns, rows, sorted_by: 2, left_out: 0 }
 }
 
 /// Targets or interruptions of the interval, for the history of each row.
-pub fn recent(last: &Snapshot) -> BTreeMap<Key, u64> {
-    let mut sums: BTreeMap<Key, u64> = BTreeMap::new();
-    for sender in &last.senders {
-        *sums.entry(Key::Sender(sender.class, sender.task.tid)).or_default() += sender.tally.targets;
-    }
-    for site in &last.sites {
-        *sums.entry(Key::Cause(site.class, site.cause.to_string())).or_default() += site.tally.targets;
-    }
-    for victim in &last.victims {
-        let key = Key::Victim(victim.class, victim.task.tid, victim.cpu);
-        *sums.entry(key).or_default() += victim.interruptions;
-    }
-    sums
+pub fn recent(last: &Snapshot) -> Counts<Key> {
+    let senders = last.senders.iter();
+    let senders = senders.map(|row| (Key::Sender(row.class, row.task.tid), row.tally.targets));
+    let sites = last.sites.iter();
+    let sites = sites.map(|row| (Key::Cause(row.class, row.cause.to_string()), row.tally.targets));
+    let victims = last.victims.iter();
+    let victims = victims.map(|row| (Key::Victim(row.class, row.task.tid, row.cpu), row.interruptions));
+    senders.chain(sites).chain(victims).collect()
 }
 
 impl Table {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Screens of known figures, at every size, against those in `golden/`; CEASEFIRE_GOLDEN=write renews them.
+//! Screens of known figures, at every size, against those in `golden/`; UPDATE_EXPECT=1 renews them.
 
 use crate::app::{Action, App, Settings, View, HISTORY};
 use crate::draw::{draw, HEIGHT_MIN, WIDTH_MIN};
@@ -9,6 +9,7 @@ use ceasefire_watch_model::{
     Site, Snapshot, Stacks, Tally, Task, Victim,
 };
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use expect_test::expect_file;
 use ratatui::backend::TestBackend;
 use ratatui::style::Color;
 use ratatui::Terminal;
@@ -197,12 +198,7 @@ fn screen(app: &App, width: u16, height: u16) -> String {
 }
 
 fn compare(name: &str, screen: &str) {
-    let path = format!("{}/golden/{name}.txt", env!("CARGO_MANIFEST_DIR"));
-    if std::env::var("CEASEFIRE_GOLDEN").is_ok_and(|wish| wish == "write") {
-        std::fs::write(&path, screen).expect("a golden file");
-    }
-    let golden = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(golden == screen, "{name}: the screen is\n{screen}\nbut {path} has\n{golden}");
+    expect_file![format!("{}/golden/{name}.txt", env!("CARGO_MANIFEST_DIR"))].assert_eq(screen);
 }
 
 const SIZES: [(u16, u16); 2] = [(80, 24), (40, 20)];

@@ -2,7 +2,15 @@
 //! How every report ends: what was seen of what there was, what was lost, what watching cost.
 
 use crate::numbers::{count, time};
-use ceasefire_watch_model::{Class, ClassCoverage, Coverage, Lost};
+use ceasefire_watch_model::{Class, ClassCoverage, Coverage, Lost, ProgramCost};
+
+const LOST: [&str; 5] = [
+    "events for which the ring had no room",
+    "stacks",
+    "table rows for which there was no room",
+    "descriptions (counted all the same)",
+    "answers that were not seen, or belong to shootdowns we did not see begin",
+];
 
 pub fn block(coverage: &Coverage) -> String {
     let mut text = String::from("\n");
@@ -12,7 +20,7 @@ pub fn block(coverage: &Coverage) -> String {
         }
         text.push_str(&seen(class, coverage));
     }
-    text.push_str(&lost(&coverage.lost));
+    text.push_str(&format!("lost: {}\n", lost(&coverage.lost, LOST)));
     text.push_str(&overhead(coverage));
     for sentence in &coverage.blind {
         text.push_str(&format!("blind: {sentence}\n"));
@@ -56,22 +64,15 @@ fn own_of(class: &ClassCoverage, coverage: &Coverage) -> u64 {
     }
 }
 
-fn lost(lost: &Lost) -> String {
-    let parts = [
-        (lost.events, "events for which the ring had no room"),
-        (lost.stacks, "stacks"),
-        (lost.rows, "table rows for which there was no room"),
-        (lost.slots, "descriptions (counted all the same)"),
-        (lost.answers, "answers that were not seen, or belong to shootdowns we did not see begin"),
-    ];
-    let parts: Vec<String> = parts
-        .iter()
-        .filter(|(lost, _)| *lost > 0)
-        .map(|(lost, what)| format!("{} {what}", count(*lost)))
-        .collect();
-    match parts.is_empty() {
-        true => "lost: nothing\n".to_string(),
-        false => format!("lost: {}\n", parts.join(", ")),
+/// In these words: events, stacks, rows, descriptions, answers.
+pub fn lost(lost: &Lost, words: [&str; 5]) -> String {
+    let counts = [lost.events, lost.stacks, lost.rows, lost.slots, lost.answers];
+    let parts = counts.into_iter().zip(words).filter(|(lost, _)| *lost > 0);
+    let parts: Vec<String> = parts.map(|(lost, what)| format!("{} {what}", count(lost))).collect();
+    if parts.is_empty() {
+        "nothing".to_string()
+    } else {
+        parts.join(", ")
     }
 }
 
@@ -84,11 +85,11 @@ fn overhead(coverage: &Coverage) -> String {
     );
     match overhead.probe_share() {
         Some(share) => {
-            let runs: u64 = overhead.programs.iter().map(|program| program.runs).fold(0, u64::saturating_add);
-            let each: u64 =
-                overhead.programs.iter().map(|program| program.run_ns).fold(0, u64::saturating_add);
-            let each =
-                each.checked_div(runs).map_or_else(String::new, |each| format!(" ({} a run)", time(each)));
+            let sum = |part: fn(&ProgramCost) -> u64| {
+                overhead.programs.iter().map(part).fold(0, u64::saturating_add)
+            };
+            let each = sum(|program| program.run_ns).checked_div(sum(|program| program.runs));
+            let each = each.map_or_else(String::new, |each| format!(" ({} a run)", time(each)));
             format!(
                 "overhead: probes {:.2} % of one CPU{each}, timed for {}; {own}\n",
                 share * 100.0,

@@ -1,82 +1,63 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! CPUs that were meant to be left alone: who interrupted them all the same.
 
-use crate::matrix::names;
+use crate::names::Names;
 use crate::numbers::{count, time};
-use crate::table;
-use ceasefire_watch_model::{ranges, Class, Snapshot, Victim};
+use crate::{stat, table};
+use ceasefire_watch_model::{ranges, Class, Counts, Snapshot};
 use serde_json::{json, Value};
 use std::collections::BTreeMap;
 
-/// Our own interrupts are not counted: they end when the watching does.
-fn victims<'a>(window: &'a Snapshot, cpus: &'a [u32]) -> impl Iterator<Item = &'a Victim> {
-    window.victims.iter().filter(|victim| victim.class != Class::Own && cpus.contains(&victim.cpu))
-}
-
 /// Of whatever class: a CPU that was to be left alone was not.
 pub fn interruptions(window: &Snapshot, cpus: &[u32]) -> u64 {
-    by_class(window, cpus).values().fold(0, |sum, more| sum.saturating_add(*more))
+    by_class(window, cpus).total()
 }
 
-fn by_class(window: &Snapshot, cpus: &[u32]) -> BTreeMap<Class, u64> {
-    let mut sums: BTreeMap<Class, u64> = BTreeMap::new();
-    for victim in victims(window, cpus) {
-        let sum = sums.entry(victim.class).or_default();
-        *sum = sum.saturating_add(victim.interruptions);
-    }
-    sums
+/// Our own interrupts are not counted: they end when the watching does.
+fn by_class(window: &Snapshot, cpus: &[u32]) -> Counts<Class> {
+    let victims = window.victims.iter().filter(|row| row.class != Class::Own && cpus.contains(&row.cpu));
+    victims.map(|row| (row.class, row.interruptions)).collect()
 }
 
 pub fn render(window: &Snapshot, cpus: &[u32], top: usize) -> String {
     let classes = by_class(window, cpus);
-    let of = |class: Class| classes.get(&class).copied().unwrap_or(0);
-    let kernel_range = match of(Class::KernelRange) {
+    let kernel_range = match classes.get(&Class::KernelRange) {
         0 => String::new(),
         n => format!(" and {} for kernel addresses", count(n)),
     };
     let mut text = format!(
         " isolated CPUs {}: {} interruptions{kernel_range} in {}\n",
         ranges::show(cpus),
-        count(of(Class::User)),
+        count(classes.get(&Class::User)),
         time(window.window_ns)
     );
-    let rows = rows(window, cpus);
-    if !rows.is_empty() {
-        let shown: Vec<Vec<String>> = rows.into_iter().take(top).map(|(_, row)| row).collect();
-        let head = ["CPU", "ran", "interruptions", "class", "by", "mostly"];
-        text.push_str(&table::render(&head, &[0, 1, 3, 4, 5], &shown));
-    }
+    let rows: Vec<Vec<String>> = rows(window, cpus).into_iter().take(top).map(|(_, row)| row).collect();
+    let head = ["CPU", "ran", "interruptions", "class", "by", "mostly"];
+    text.push_str(&table::render(&head, &[0, 1, 3, 4, 5], &rows));
     text
 }
 
 pub fn json(window: &Snapshot, cpus: &[u32]) -> Value {
     let classes = by_class(window, cpus);
-    let classes: BTreeMap<&str, u64> = classes.iter().map(|(class, n)| (class.name(), *n)).collect();
+    let classes: BTreeMap<&str, u64> = classes.iter().map(|(class, n)| (class.name(), n)).collect();
     json!({"cpus": cpus, "interruptions": interruptions(window, cpus), "by_class": classes})
 }
 
 /// One for each thread that was interrupted by another, most first.
 fn rows(window: &Snapshot, cpus: &[u32]) -> Vec<(u64, Vec<String>)> {
-    let names = names(window);
-    let name = |tid: u32| names.get(&tid).cloned().unwrap_or_else(|| tid.to_string());
-    let mut senders: BTreeMap<(Class, u32), BTreeMap<String, u64>> = BTreeMap::new();
-    for sender in &window.senders {
-        let causes = senders.entry((sender.class, sender.task.tid)).or_default();
-        let sum = causes.entry(sender.cause.to_string()).or_default();
-        *sum = sum.saturating_add(sender.tally.targets);
-    }
+    let names = Names::of(window);
+    let sent = stat::sent(window);
     let pairs = window.pairs.iter().filter(|p| p.class != Class::Own && cpus.contains(&p.victim_cpu));
     let mut rows: Vec<(u64, Vec<String>)> = pairs
         .map(|pair| {
-            let causes = senders.get(&(pair.class, pair.sender_tid));
-            let mostly = causes.and_then(|causes| causes.iter().max_by_key(|(_, n)| **n));
+            let mostly = sent.get(&(pair.class, pair.sender_tid)).map(stat::Sent::mostly);
             let row = vec![
                 pair.victim_cpu.to_string(),
-                name(pair.victim_tid),
+                names.get(pair.victim_tid),
                 count(pair.interruptions),
                 pair.class.name().to_string(),
-                name(pair.sender_tid),
-                mostly.map_or_else(|| "-".to_string(), |(cause, _)| cause.clone()),
+                names.get(pair.sender_tid),
+                mostly.unwrap_or_else(|| "-".to_string()),
             ];
             (pair.interruptions, row)
         })

@@ -5,6 +5,7 @@ pub mod honesty;
 pub mod isolated;
 pub mod json;
 pub mod matrix;
+pub mod names;
 pub mod numbers;
 pub mod savings;
 pub mod stacks;

@@ -7,7 +7,9 @@ use crate::honesty;
 use crate::numbers::{count, ratio, time};
 use crate::table;
 use ceasefire_watch_model::neighbours::{Place, CEILING_PAGES};
-use ceasefire_watch_model::{Batching, Class, Histogram, Range, Saving, Site, Snapshot, WhyFull, SCHEMA};
+use ceasefire_watch_model::{
+    Batching, Class, Counts, Histogram, Range, Saving, Site, Snapshot, WhyFull, SCHEMA,
+};
 use serde_json::{json, Value};
 
 /// Never added up.
@@ -89,18 +91,11 @@ fn savings(class: Class, sites: &[&Site]) -> String {
     ));
     let full = sum(sites, |site| if site.kind.is_full() { site.tally.shootdowns } else { 0 });
     if full > 0 {
-        let parts: Vec<String> = [
-            WhyFull::Nested,
-            WhyFull::Batched,
-            WhyFull::OverCeiling,
-            WhyFull::WholeSpace,
-            WhyFull::AllKernel,
-        ]
-        .into_iter()
-        .map(|why| (why, sum(sites, |s| if s.why_full == Some(why) { s.tally.shootdowns } else { 0 })))
-        .filter(|(_, shootdowns)| *shootdowns > 0)
-        .map(|(why, shootdowns)| format!("{} {}", count(shootdowns), why.name()))
-        .collect();
+        let known = sites.iter().filter_map(|site| Some((site.why_full?, site.tally.shootdowns)));
+        let known = known.filter(|(_, shootdowns)| *shootdowns > 0);
+        let known: Counts<WhyFull> = known.collect();
+        let parts: Vec<String> =
+            known.iter().map(|(why, shootdowns)| format!("{} {}", count(shootdowns), why.name())).collect();
         text.push_str(&format!(
             "  full flushes          {:>15}  ({}); their pages are not known\n",
             count(full),

@@ -3,8 +3,7 @@
 
 use crate::numbers::{count, ratio, time};
 use crate::{honesty, stat};
-use ceasefire_watch_model::{Class, Sender, Site, Snapshot};
-use std::collections::BTreeMap;
+use ceasefire_watch_model::{Class, Counts, Sender, Site, Snapshot};
 
 /// More user stacks of one place are only counted.
 const USER_STACKS: usize = 3;
@@ -59,19 +58,15 @@ fn one(window: &Snapshot, site: &Site) -> String {
 
 /// What of the program asked for it; the same place in the kernel is reached from several.
 fn user_stacks(window: &Snapshot, site: &Site) -> String {
-    let mut sums: BTreeMap<u32, u64> = BTreeMap::new();
-    for sender in window.senders.iter().filter(|sender| sender.site_key() == site.key()) {
-        if let Some(id) = sender.user_stack.filter(|id| window.stacks.user.contains_key(id)) {
-            let sum = sums.entry(id).or_default();
-            *sum = sum.saturating_add(sender.tally.targets);
-        }
-    }
-    let mut sums: Vec<(u32, u64)> = sums.into_iter().collect();
-    sums.sort_by_key(|(id, targets)| (std::cmp::Reverse(*targets), *id));
+    // By name: two calls in one function look alike.
+    let mine = window.senders.iter().filter(|sender| sender.site_key() == site.key());
+    let frames = |id: u32| window.stacks.user.get(&id);
+    let sums = mine.filter_map(|sender| Some((sender.user_stack.and_then(frames)?, sender.tally.targets)));
+    let sums = sums.collect::<Counts<_>>().largest(usize::MAX);
     let mut text = String::new();
-    for (id, targets) in sums.iter().take(USER_STACKS) {
+    for (frames, targets) in sums.iter().take(USER_STACKS) {
         text.push_str(&format!("    user stack, {} received:\n", count(*targets)));
-        for frame in window.stacks.user.get(id).into_iter().flatten() {
+        for frame in *frames {
             text.push_str(&format!("      {frame}\n"));
         }
     }
@@ -84,11 +79,8 @@ fn user_stacks(window: &Snapshot, site: &Site) -> String {
 
 /// `comm;outermost;…;innermost COUNT`, one line a stack, counting targets; a class other than `user` is the root.
 pub fn folded(window: &Snapshot) -> String {
-    let mut sums: BTreeMap<String, u64> = BTreeMap::new();
-    for sender in window.senders.iter().filter(|sender| sender.class != Class::Own) {
-        let sum = sums.entry(fold(window, sender)).or_default();
-        *sum = sum.saturating_add(sender.tally.targets);
-    }
+    let senders = window.senders.iter().filter(|sender| sender.class != Class::Own);
+    let sums: Counts<_> = senders.map(|sender| (fold(window, sender), sender.tally.targets)).collect();
     sums.iter().map(|(stack, targets)| format!("{stack} {targets}\n")).collect()
 }
 

@@ -3,7 +3,7 @@
 
 use crate::numbers::{count, max_us, mean_us, ratio, time};
 use crate::{honesty, table};
-use ceasefire_watch_model::{Class, Snapshot, Tally, Task};
+use ceasefire_watch_model::{Class, Counts, Site, Snapshot, Tally, Task};
 use std::collections::BTreeMap;
 
 pub fn render(window: &Snapshot, what: &str, top: usize) -> String {
@@ -43,48 +43,68 @@ fn counts(window: &Snapshot) -> String {
     lines.split_once('\n').map_or(String::new(), |(_, rest)| rest.to_string())
 }
 
-fn full(window: &Snapshot, keep: impl Fn(&ceasefire_watch_model::Site) -> bool) -> u64 {
-    window
-        .sites
-        .iter()
-        .filter(|site| keep(site) && site.kind.is_full())
-        .map(|site| site.tally.shootdowns)
-        .fold(0, u64::saturating_add)
+/// A cause's sites added up.
+#[derive(Default)]
+pub struct Caused {
+    pub tally: Tally,
+    pub full: u64,
+    pub delivery_ns: u64,
+    pub handler_ns: u64,
+}
+
+impl Caused {
+    pub fn add(&mut self, site: &Site) {
+        self.tally.add(&site.tally);
+        let full = if site.kind.is_full() { site.tally.shootdowns } else { 0 };
+        for (sum, more) in [
+            (&mut self.full, full),
+            (&mut self.delivery_ns, site.delivery_ns),
+            (&mut self.handler_ns, site.handler_ns),
+        ] {
+            *sum = sum.saturating_add(more);
+        }
+    }
+
+    /// A full one has no pages.
+    pub fn ranged(&self) -> u64 {
+        self.tally.shootdowns.saturating_sub(self.full)
+    }
+
+    pub fn pages_each(&self) -> String {
+        ratio(self.tally.pages, self.ranged())
+    }
+}
+
+pub fn caused(window: &Snapshot) -> BTreeMap<(Class, String), Caused> {
+    let mut sums: BTreeMap<_, Caused> = BTreeMap::new();
+    for site in window.sites.iter().filter(|site| site.class != Class::Own) {
+        sums.entry((site.class, site.cause.to_string())).or_default().add(site);
+    }
+    sums
 }
 
 fn causes(window: &Snapshot, top: usize) -> String {
-    let mut sums: BTreeMap<(Class, String), (Tally, u64, u64)> = BTreeMap::new();
-    for site in window.sites.iter().filter(|site| site.class != Class::Own) {
-        let sum = sums.entry((site.class, site.cause.to_string())).or_default();
-        sum.0.add(&site.tally);
-        sum.1 = sum.1.saturating_add(site.delivery_ns);
-        sum.2 = sum.2.saturating_add(site.handler_ns);
-    }
-    let mut sums: Vec<_> = sums.into_iter().collect();
-    sums.sort_by_key(|(_, (tally, _, _))| std::cmp::Reverse(tally.targets));
+    let mut sums: Vec<_> = caused(window).into_iter().collect();
+    sums.sort_by_key(|(_, sum)| std::cmp::Reverse(sum.tally.targets));
     let rows: Vec<Vec<String>> = sums
         .iter()
         .take(top)
-        .map(|((class, cause), (tally, delivery, handler))| {
-            let full = full(window, |site| site.class == *class && site.cause.to_string() == *cause);
-            let ranged = tally.shootdowns - full.min(tally.shootdowns);
+        .map(|((class, cause), sum)| {
+            let tally = &sum.tally;
             let times = |sum: u64, n: u64| if window.has_latencies { mean_us(sum, n) } else { "-".into() };
             vec![
                 classed(cause.clone(), *class),
                 count(tally.shootdowns),
                 count(tally.targets),
-                ratio(tally.pages, ranged),
-                count(full),
-                times(*delivery, tally.targets),
-                times(*handler, tally.targets),
+                sum.pages_each(),
+                count(sum.full),
+                times(sum.delivery_ns, tally.targets),
+                times(sum.handler_ns, tally.targets),
                 times(tally.wait_ns, tally.shootdowns),
                 if window.has_latencies { max_us(tally.greatest()) } else { "-".into() },
             ]
         })
         .collect();
-    if rows.is_empty() {
-        return String::new();
-    }
     let head = [
         "cause",
         "sent",
@@ -122,32 +142,48 @@ pub fn classed(name: String, class: Class) -> String {
     }
 }
 
-fn senders(window: &Snapshot, top: usize) -> String {
-    type Sent = (String, String, Tally, BTreeMap<String, u64>);
-    let mut sums: BTreeMap<(Class, u32), Sent> = BTreeMap::new();
+/// What a thread sent.
+#[derive(Default)]
+pub struct Sent {
+    pub task: Task,
+    pub tally: Tally,
+    causes: Counts<String>,
+}
+
+impl Sent {
+    pub fn mostly(&self) -> String {
+        self.causes.most().map_or_else(String::new, |(cause, _)| cause.clone())
+    }
+}
+
+pub fn sent(window: &Snapshot) -> BTreeMap<(Class, u32), Sent> {
+    let mut sums: BTreeMap<_, Sent> = BTreeMap::new();
     for sender in window.senders.iter().filter(|sender| sender.class != Class::Own) {
         let sum = sums.entry((sender.class, sender.task.tid)).or_default();
-        sum.0 = classed(task(&sender.task), sender.class);
-        sum.1 = process(&sender.task);
-        sum.2.add(&sender.tally);
-        let targets = sum.3.entry(sender.cause.to_string()).or_default();
-        *targets = targets.saturating_add(sender.tally.targets);
+        sum.task = sender.task.clone();
+        sum.tally.add(&sender.tally);
+        sum.causes.add(sender.cause.to_string(), sender.tally.targets);
     }
-    let mut sums: Vec<_> = sums.into_values().collect();
-    sums.sort_by_key(|(_, _, tally, _)| std::cmp::Reverse(tally.targets));
+    sums
+}
+
+fn senders(window: &Snapshot, top: usize) -> String {
+    let mut sums: Vec<_> = sent(window).into_iter().collect();
+    sums.sort_by_key(|(_, sum)| std::cmp::Reverse(sum.tally.targets));
     let rows: Vec<Vec<String>> = sums
         .iter()
         .take(top)
-        .map(|(name, process, tally, causes)| {
-            let main =
-                causes.iter().max_by_key(|(_, n)| **n).map_or(String::new(), |(cause, _)| cause.clone());
-            let waited = if window.has_latencies { time(tally.wait_ns) } else { "-".into() };
-            vec![name.clone(), process.clone(), count(tally.shootdowns), count(tally.targets), waited, main]
+        .map(|((class, _), sum)| {
+            vec![
+                classed(task(&sum.task), *class),
+                process(&sum.task),
+                count(sum.tally.shootdowns),
+                count(sum.tally.targets),
+                if window.has_latencies { time(sum.tally.wait_ns) } else { "-".into() },
+                sum.mostly(),
+            ]
         })
         .collect();
-    if rows.is_empty() {
-        return String::new();
-    }
     table::render(&["thread", "process", "sent", "received", "waited", "mostly"], &[0, 5], &rows)
 }
 
@@ -168,9 +204,6 @@ fn victims(window: &Snapshot, top: usize) -> String {
             ]
         })
         .collect();
-    if rows.is_empty() {
-        return String::new();
-    }
     table::render(&["thread", "process", "CPU", "interruptions", "stolen", "max us"], &[0], &rows)
 }
 

@@ -1,32 +1,36 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Columns: the first to the left, numbers to the right.
 
-/// Rows of equal length under a head; columns named in `left` are words.
-pub fn render(head: &[&str], left: &[usize], rows: &[Vec<String>]) -> String {
-    let width = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
-        cells.chain([head[column].chars().count()]).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..head.len()).map(width).collect();
-    let line = |cells: &mut dyn Iterator<Item = &str>| {
-        let mut text = String::new();
-        for (column, cell) in cells.enumerate() {
-            let width = widths.get(column).copied().unwrap_or(0);
-            text.push_str("  ");
-            match left.contains(&column) {
-                true => text.push_str(&format!("{cell:width$}")),
-                false => text.push_str(&format!("{cell:>width$}")),
-            }
-        }
-        text.truncate(text.trim_end().len());
-        text.push('\n');
-        text
-    };
-    let mut text = line(&mut head.iter().copied());
-    for row in rows {
-        text.push_str(&line(&mut row.iter().map(String::as_str)));
+use unicode_width::UnicodeWidthStr;
+
+/// To so many columns of a terminal: words stand left, numbers right.
+pub fn pad(text: &str, columns: usize, is_words: bool) -> String {
+    let gap = " ".repeat(columns.saturating_sub(text.width()));
+    if is_words {
+        format!("{text}{gap}")
+    } else {
+        format!("{gap}{text}")
     }
-    text
+}
+
+/// Rows of equal length under a head, where there are any; columns named in `left` are words.
+pub fn render(head: &[&str], left: &[usize], rows: &[Vec<String>]) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    let head: Vec<String> = head.iter().map(ToString::to_string).collect();
+    let lines = || std::iter::once(&head).chain(rows);
+    let width = |column: usize| lines().filter_map(|line| line.get(column)).map(|cell| cell.width()).max();
+    let widths: Vec<usize> = (0..head.len()).filter_map(width).collect();
+    let line = |cells: &Vec<String>| {
+        let cells = cells.iter().zip(&widths).enumerate();
+        let pad = |(column, (cell, width)): (usize, (&String, &usize))| {
+            format!("  {}", pad(cell, *width, left.contains(&column)))
+        };
+        let text: String = cells.map(pad).collect();
+        format!("{}\n", text.trim_end())
+    };
+    lines().map(line).collect()
 }
 
 #[cfg(test)]
@@ -34,10 +38,10 @@ mod tests {
     #[test]
     fn words_stand_left_and_numbers_right() {
         let rows =
-            [vec!["munmap".to_string(), "1".to_string()], vec!["cow".to_string(), "1,000".to_string()]];
+            [vec!["munmap".to_string(), "1".to_string()], vec!["長い".to_string(), "1,000".to_string()]];
         assert_eq!(
             super::render(&["cause", "sent"], &[0], &rows),
-            "  cause    sent\n  munmap      1\n  cow     1,000\n"
+            "  cause    sent\n  munmap      1\n  長い    1,000\n"
         );
     }
 }

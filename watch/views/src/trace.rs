@@ -4,6 +4,7 @@
 
 use crate::numbers::{ratio, us};
 use crate::stat;
+use crate::table::pad;
 use ceasefire_watch_model::{ranges, Run, Shootdown};
 
 pub fn head() -> String {
@@ -47,14 +48,12 @@ fn columns(
         Some(why) => format!("{} ({})", first.cause, why.name()),
         None => first.cause.to_string(),
     };
-    let sender = format!("{} @{}", stat::task(&first.task), first.cpu);
+    let sender = pad(&format!("{} @{}", stat::task(&first.task), first.cpu), 24, true);
     let targets = match &first.target_cpus[..] {
         [] => first.targets.to_string(),
         cpus => format!("@{}", ranges::show(cpus)),
     };
-    format!(
-        "{address:<18} {pages:>7} {shootdowns:>10} {factor:>7} {wait:>12} {cause:<18} {sender:<24} {targets}"
-    )
+    format!("{address:<18} {pages:>7} {shootdowns:>10} {factor:>7} {wait:>12} {cause:<18} {sender} {targets}")
 }
 
 #[cfg(test)]
