@@ -6,7 +6,7 @@ CARGO      ?= cargo
 TARGET     := $(or $(CARGO_TARGET_DIR),target)
 CEASEFIRE  := $(TARGET)/release/ceasefire
 
-.PHONY: help toolchain tool watch build demo paper lab test machine-fuzz kernel-series kernel-deb hardware-check hardware-report clean
+.PHONY: help toolchain tool watch build demo paper lab test machine-fuzz kernel-tree kernel-export kernel-series kernel-deb hardware-check hardware-report clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -53,9 +53,16 @@ test-%: toolchain
 machine-fuzz: toolchain ## throw random values at the machine for five minutes (CEASEFIRE_FUZZ_SEED chooses others)
 	@CEASEFIRE_FUZZ_SECONDS=100 $(CARGO) test --quiet --release --locked -p ceasefire-cli --test machine random -- --nocapture
 
-kernel-series: tool ## the ABIS kernel's whole change as a mailbox for `git am` (out/abis.mbox)
+kernel-tree: tool ## a kernel's source to edit, as a git branch: KERNEL=abis DIR=out/linux
 	@$(CEASEFIRE) lab build vanilla >/dev/null
-	@kernel/emit-series out/abis.mbox
+	@kernel/tree '$(or $(DIR),out/linux)' $(or $(KERNEL),abis)
+
+kernel-export: ## write an edited tree back into kernel/: DIR=out/linux
+	@kernel/export '$(or $(DIR),out/linux)'
+
+kernel-series: tool ## a kernel's whole change as a mailbox for `git am`: KERNEL=abis (out/abis.mbox)
+	@$(CEASEFIRE) lab build vanilla >/dev/null
+	@kernel/emit-series out/$(or $(KERNEL),abis).mbox $(or $(KERNEL),abis)
 
 kernel-deb: tool ## Debian packages of the ABIS kernel for a real machine, with your configuration or CONFIG=FILE (docs/use/hardware.md)
 	@$(CEASEFIRE) lab kernel-deb $(if $(CONFIG),--config '$(CONFIG)')

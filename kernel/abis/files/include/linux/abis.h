@@ -18,6 +18,13 @@
 #include <linux/percpu-defs.h>
 #include <linux/pgtable.h>
 
+/* Present, but hidden from hardware: see asm/abis_hidden.h. Nothing is where that is not. */
+#ifndef pte_hidden
+#define pte_hidden(pte)		((void)(pte), false)
+#define pte_hide(pte)		(pte)
+#define pte_reveal(pte)		(pte)
+#endif
+
 /* Where a flush can be left out. Names: abis_site_names. */
 enum abis_site {
 	ABIS_ZAP,		/* munmap, MADV_DONTNEED, truncation */
@@ -40,6 +47,7 @@ struct abis_hold {
 	bool deferred;
 	/* Others are flushed in the end: one CPU now only where that spares another. */
 	bool sparing;
+#ifdef CONFIG_ABIS_FULL
 	unsigned long start;
 	unsigned long end;
 	unsigned long cpus[4];
@@ -48,6 +56,7 @@ struct abis_hold {
 		unsigned long addr;
 		pte_t *ptep;
 	} checked[8];
+#endif
 #endif
 };
 
@@ -63,15 +72,10 @@ static inline void abis_hold_init(struct abis_hold *hold, bool deferred)
 #ifdef CONFIG_ABIS
 
 DECLARE_STATIC_KEY_FALSE(abis_eliding_key);
-DECLARE_STATIC_KEY_FALSE(abis_inserting_key);
 /* On before the former is for the first time, then for good: see mm/abis/gather.c. */
 DECLARE_STATIC_KEY_FALSE(abis_used_key);
 DECLARE_PER_CPU(u64[ABIS_SITES], abis_accessed);
-/* See mm/abis/adapt.c. */
-extern int abis_points_floor;
-DECLARE_PER_CPU(u64, abis_unpaid);
 
-void __abis_table_fresh(struct ptdesc *ptdesc);
 void __abis_table_free(struct ptdesc *ptdesc);
 pte_t __abis_mkuncached(struct vm_area_struct *vma, pte_t *ptep, pte_t pte);
 bool __abis_elide(struct mm_struct *mm, unsigned long addr, pte_t *ptep,
@@ -79,11 +83,6 @@ bool __abis_elide(struct mm_struct *mm, unsigned long addr, pte_t *ptep,
 		  bool *blocked, struct abis_hold *hold);
 void abis_end_request(struct mm_struct *mm, enum abis_site site, bool elided,
 		      const struct abis_hold *hold, unsigned int pages);
-void __abis_adapt_thread(struct mm_struct *mm);
-unsigned int __abis_hold_flush(struct mm_struct *mm, struct abis_hold *hold);
-bool __abis_batch_owe(struct arch_tlbflush_unmap_batch *batch, struct mm_struct *mm,
-		      struct abis_hold *hold);
-bool abis_batch_pending(struct mm_struct *mm);
 bool __abis_force_round(struct mm_struct *mm);
 void abis_flush_round(struct mm_struct *mm);
 
@@ -91,6 +90,20 @@ static inline bool abis_eliding(void)
 {
 	return static_branch_unlikely(&abis_eliding_key);
 }
+
+#ifdef CONFIG_ABIS_FULL
+
+DECLARE_STATIC_KEY_FALSE(abis_inserting_key);
+/* See mm/abis/adapt.c. */
+extern int abis_points_floor;
+DECLARE_PER_CPU(u64, abis_unpaid);
+
+void __abis_table_fresh(struct ptdesc *ptdesc);
+void __abis_adapt_thread(struct mm_struct *mm);
+unsigned int __abis_hold_flush(struct mm_struct *mm, struct abis_hold *hold);
+bool __abis_batch_owe(struct arch_tlbflush_unmap_batch *batch, struct mm_struct *mm,
+		      struct abis_hold *hold);
+bool abis_batch_pending(struct mm_struct *mm);
 
 static inline bool abis_inserting(void)
 {
@@ -112,12 +125,24 @@ static inline bool abis_pays_for_fault(struct mm_struct *mm)
 	return false;
 }
 
-/* Another thread is about to run @mm. */
-static inline void abis_adapt_thread(struct mm_struct *mm)
+#else /* !CONFIG_ABIS_FULL */
+
+static inline void __abis_table_fresh(struct ptdesc *ptdesc) { }
+static inline unsigned int __abis_hold_flush(struct mm_struct *mm, struct abis_hold *hold)
 {
-	if (abis_inserting())
-		__abis_adapt_thread(mm);
+	return 0;
 }
+
+static inline bool __abis_batch_owe(struct arch_tlbflush_unmap_batch *batch,
+				    struct mm_struct *mm, struct abis_hold *hold)
+{
+	return false;
+}
+
+static inline bool abis_inserting(void) { return false; }
+static inline bool abis_pays(struct mm_struct *mm) { return false; }
+
+#endif /* CONFIG_ABIS_FULL */
 
 /* A new page table has none, or that of a page table that nobody ever walked. */
 static inline void abis_table_init(struct ptdesc *ptdesc)
@@ -221,7 +246,16 @@ static inline bool abis_force_round(struct mm_struct *mm, bool blocked)
 	return false;
 }
 
-static inline void abis_adapt_thread(struct mm_struct *mm) { }
 static inline void abis_flush_round(struct mm_struct *mm) { }
 #endif /* CONFIG_ABIS */
+
+/* Another thread is about to run @mm. */
+static inline void abis_adapt_thread(struct mm_struct *mm)
+{
+#ifdef CONFIG_ABIS_FULL
+	if (abis_inserting())
+		__abis_adapt_thread(mm);
+#endif
+}
+
 #endif /* _LINUX_ABIS_H */

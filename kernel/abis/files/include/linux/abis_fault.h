@@ -6,12 +6,10 @@
 #include <linux/abis.h>
 #include <linux/mm.h>
 
-#ifdef CONFIG_ABIS
+#ifdef CONFIG_ABIS_FULL
 
 void __abis_set_ptes(struct vm_fault *vmf, pte_t pte, unsigned int nr);
 void __abis_set_flushed_pte(struct vm_fault *vmf, pte_t pte);
-bool __abis_hidden_fault(struct vm_fault *vmf);
-bool __abis_reuse_pte(struct vm_fault *vmf, pte_t pte);
 void __abis_insert_end(struct vm_area_struct *vma);
 
 DECLARE_PER_CPU(bool, abis_keeping);
@@ -39,6 +37,45 @@ static inline void abis_set_flushed_pte(struct vm_fault *vmf, pte_t pte)
 }
 
 /*
+ * Until abis_insert_end(), which must follow before the lock is released, PTEs set
+ * by abis_set_ptes() may be kept back. Inserting may be switched off meanwhile.
+ */
+static inline void abis_insert_begin(struct mm_struct *mm)
+{
+	if (abis_inserting() && abis_pays(mm))
+		this_cpu_write(abis_keeping, true);
+}
+
+static inline void abis_insert_end(struct vm_area_struct *vma)
+{
+	if (static_branch_unlikely(&abis_used_key) && this_cpu_read(abis_keeping))
+		__abis_insert_end(vma);
+}
+
+#else /* !CONFIG_ABIS_FULL */
+
+static inline void abis_set_ptes(struct vm_fault *vmf, struct mm_struct *mm,
+				 unsigned long addr, pte_t pte, unsigned int nr)
+{
+	set_ptes(mm, addr, vmf->pte, pte, nr);
+}
+
+static inline void abis_set_flushed_pte(struct vm_fault *vmf, pte_t pte)
+{
+	set_pte_at(vmf->vma->vm_mm, vmf->address, vmf->pte, pte);
+}
+
+static inline void abis_insert_begin(struct mm_struct *mm) { }
+static inline void abis_insert_end(struct vm_area_struct *vma) { }
+
+#endif /* CONFIG_ABIS_FULL */
+
+#ifdef CONFIG_ABIS_HIDE
+
+bool __abis_hidden_fault(struct vm_fault *vmf);
+bool __abis_reuse_pte(struct vm_fault *vmf, pte_t pte);
+
+/*
  * A fault of a PTE, vmf->orig_pte, that may be hidden from hardware, and that nothing
  * else is to be done about. PTE lock held. Return: it was, and has been dealt with.
  */
@@ -57,39 +94,10 @@ static inline bool abis_reuse_pte(struct vm_fault *vmf, pte_t pte)
 	       __abis_reuse_pte(vmf, pte);
 }
 
-/*
- * Until abis_insert_end(), which must follow before the lock is released, PTEs set
- * by abis_set_ptes() may be kept back. Inserting may be switched off meanwhile.
- */
-static inline void abis_insert_begin(struct mm_struct *mm)
-{
-	if (abis_inserting() && abis_pays(mm))
-		this_cpu_write(abis_keeping, true);
-}
-
-static inline void abis_insert_end(struct vm_area_struct *vma)
-{
-	if (static_branch_unlikely(&abis_used_key) && this_cpu_read(abis_keeping))
-		__abis_insert_end(vma);
-}
-
-#else /* !CONFIG_ABIS */
-
-static inline void abis_set_ptes(struct vm_fault *vmf, struct mm_struct *mm,
-				 unsigned long addr, pte_t pte, unsigned int nr)
-{
-	set_ptes(mm, addr, vmf->pte, pte, nr);
-}
-
-static inline void abis_set_flushed_pte(struct vm_fault *vmf, pte_t pte)
-{
-	set_pte_at(vmf->vma->vm_mm, vmf->address, vmf->pte, pte);
-}
+#else /* !CONFIG_ABIS_HIDE */
 
 static inline bool abis_hidden_fault(struct vm_fault *vmf) { return false; }
 static inline bool abis_reuse_pte(struct vm_fault *vmf, pte_t pte) { return false; }
-static inline void abis_insert_begin(struct mm_struct *mm) { }
-static inline void abis_insert_end(struct vm_area_struct *vma) { }
 
-#endif /* CONFIG_ABIS */
+#endif /* CONFIG_ABIS_HIDE */
 #endif /* _LINUX_ABIS_FAULT_H */

@@ -31,7 +31,9 @@ static __always_inline void tlb_abis_init(struct mmu_gather *tlb)
 	tlb->abis_proven = 0;
 	tlb->abis_unproven = 0;
 	tlb->abis_unproven_to_end = 0;
+#ifdef CONFIG_ABIS_FULL
 	tlb->abis_interrupts = 0;
+#endif
 }
 
 /* ... begins, counted in mm->tlb_flush_pending already ... */
@@ -121,8 +123,10 @@ static __always_inline bool tlb_abis_is_accessed(struct mmu_gather *tlb, pte_t p
  */
 static __always_inline void tlb_abis_unlock(struct mmu_gather *tlb)
 {
+#ifdef CONFIG_ABIS_FULL
 	if (static_branch_unlikely(&abis_used_key) && raw_cpu_read(abis_gather_hold.pages))
 		__tlb_abis_unlock(tlb);
+#endif
 }
 
 /* Nothing in the gather asks for a flush. */

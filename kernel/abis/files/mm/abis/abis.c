@@ -25,8 +25,6 @@
 DEFINE_STATIC_KEY_FALSE(abis_tracking_key);
 EXPORT_SYMBOL_GPL(abis_tracking_key);
 DEFINE_STATIC_KEY_FALSE(abis_eliding_key);
-DEFINE_STATIC_KEY_FALSE(abis_inserting_key);
-EXPORT_SYMBOL_GPL(abis_inserting_key);
 
 /* Raised whenever tracking begins: what was stamped before is void. */
 unsigned long abis_epoch;
@@ -146,6 +144,7 @@ spte_t *abis_spte_write(pte_t *ptep)
 	return ptdesc->pt_spte + slot_of(ptep);
 }
 
+#ifdef CONFIG_ABIS_FULL
 /* Of an epoch that ends before the page table is linked: then it is void. */
 void __abis_table_fresh(struct ptdesc *ptdesc)
 {
@@ -159,6 +158,7 @@ void __abis_table_fresh(struct ptdesc *ptdesc)
 	ptdesc->pt_spte_epoch = READ_ONCE(abis_epoch);
 }
 EXPORT_SYMBOL_GPL(__abis_table_fresh);
+#endif
 
 void __abis_table_free(struct ptdesc *ptdesc)
 {
@@ -325,7 +325,7 @@ static void narrow(struct abis_hold *hold, unsigned int cpu, unsigned long addr,
 
 static bool may_narrow(struct mm_struct *mm, const struct abis_hold *hold, unsigned int cpu)
 {
-	return hold && (!hold->sparing || abis_spares_others(mm, cpu));
+	return IS_ENABLED(CONFIG_ABIS_FULL) && hold && (!hold->sparing || abis_spares_others(mm, cpu));
 }
 
 /* No CPU is flushed alone if @hold is NULL: a flush of everyone is as good to the caller. */
@@ -393,7 +393,7 @@ void abis_end_request(struct mm_struct *mm, enum abis_site site, bool elided,
 	if (!elided)
 		abis_adapt_missed(mm, batched);
 	else
-		abis_adapt_saved(mm, pages && !test_bit(smp_processor_id(), hold->cpus), batched);
+		abis_adapt_saved(mm, pages && !abis_hold_is_here(hold), batched);
 }
 
 bool __abis_force_round(struct mm_struct *mm)
@@ -461,24 +461,24 @@ void abis_round_end(struct mm_struct *mm, u64 begun)
  */
 void __abis_batch_add(struct arch_tlbflush_unmap_batch *batch, struct mm_struct *mm)
 {
-	if (!batch->round_mm) {
+	if (!batch->abis.round_mm) {
 		mmgrab(mm);
-		batch->round_mm = mm;
-		batch->round = abis_round_begin(mm, true);
-	} else if (batch->round_mm == mm) {
-		batch->round = version_of(mm);
+		batch->abis.round_mm = mm;
+		batch->abis.round = abis_round_begin(mm, true);
+	} else if (batch->abis.round_mm == mm) {
+		batch->abis.round = version_of(mm);
 	}
 }
 
 void __abis_batch_done(struct arch_tlbflush_unmap_batch *batch)
 {
-	if (batch->is_owed)
+	if (abis_batch_is_owed(batch))
 		abis_batch_pay(batch);
-	if (!batch->round_mm)
+	if (!batch->abis.round_mm)
 		return;
-	abis_round_end(batch->round_mm, batch->round);
-	mmdrop(batch->round_mm);
-	batch->round_mm = NULL;
+	abis_round_end(batch->abis.round_mm, batch->abis.round);
+	mmdrop(batch->abis.round_mm);
+	batch->abis.round_mm = NULL;
 }
 
 int __init abis_cache_init(void)

@@ -69,55 +69,13 @@ extern const char * const abis_site_names[ABIS_SITES];
 extern const char * const abis_reason_names[ABIS_REASONS];
 extern const char * const abis_refusal_names[ABIS_REFUSALS];
 
-/* Deliberate breaks of the debug kernel, one for a trap each. */
+/* Deliberate breaks of the debug kernel. */
+#define MUTANT(id, ...)	ABIS_MUTANT_##id
 enum abis_mutant {
-	ABIS_MUTANT_NONE,
-	ABIS_MUTANT_GAP_NONE,		/* one round less is enough */
-	ABIS_MUTANT_IN_FLIGHT_IGNORED,	/* a flush that has begun already is enough */
-	ABIS_MUTANT_NAIVE_CREDIT,	/* two rounds at the same time count twice */
-	ABIS_MUTANT_EARLY_CREDIT,	/* a round is credited before anybody flushed */
-	ABIS_MUTANT_PARTIAL_ROUND,	/* a ranged flush is a round */
-	ABIS_MUTANT_NEVER_IS_ZERO,	/* a slot never stamped counts as stamped at version 0 */
-	ABIS_MUTANT_EPOCH_IGNORED,	/* what was stamped before tracking stopped still counts */
-	ABIS_MUTANT_ACCESSED_IGNORED,	/* the accessed bit is taken from before the exchange */
-	ABIS_MUTANT_CLEAR_UNSTAMPED,	/* clearing the accessed bit keeps the old SPTE */
-	ABIS_MUTANT_UNCACHED_UNFLUSHED,	/* UNCACHED where the bit was cleared, but nobody flushed */
-	ABIS_MUTANT_SOFTWARE_BIT,	/* a set software accessed bit hides the hardware's */
-	ABIS_MUTANT_NESTED_UNPROVEN,	/* another gather's unproven PTEs are nobody's concern */
-	ABIS_MUTANT_NESTED_UNACCOUNTED,	/* nor is whoever is not counted */
-	ABIS_MUTANT_NESTED_EARLY,	/* a gather is proven before its flush */
-	ABIS_MUTANT_PRIVATE_SURVIVES,	/* the accessed bit does not end that one CPU alone holds */
-	ABIS_MUTANT_OWED_ON_SWITCH,	/* what is owed is not paid when the CPU comes back */
-	ABIS_MUTANT_OWED_ON_LAZY,	/* nor when it ceases to be lazy */
-	ABIS_MUTANT_OWED_ONE_LOOK,	/* whoever owes is not looked at again */
-	ABIS_MUTANT_OWED_DROPPED,	/* the interrupt finds something else loaded, and forgets */
-	ABIS_MUTANT_OWED_BY_RANGE,	/* the flush of some pages pays for all that is owed */
-	ABIS_MUTANT_NARROW_SHORT,	/* ... and flushes one page too few */
-	ABIS_MUTANT_NARROW_DROPS,	/* of several CPUs only the last is flushed */
-	ABIS_MUTANT_NARROW_ROUND,	/* the flush of one CPU counts as a round */
-	ABIS_MUTANT_BATCH_UNPAID,	/* a batch does not interrupt those that owe */
-	ABIS_MUTANT_BATCH_UNRAISED,	/* nor raises tlb_gen for a page that goes with the rest */
-	ABIS_MUTANT_BATCH_UNCACHED,	/* its slots count as flushed before it does */
-	ABIS_MUTANT_INSERT_OVER_SHARED,	/* a page is inserted whoever holds the slot's entry */
-	ABIS_MUTANT_INSERT_OVER_NEVER,	/* ... and where nothing is known of the slot */
-	ABIS_MUTANT_INSERT_IN_BATCH,	/* ... and where a batch has not flushed it yet */
-	ABIS_MUTANT_INSERT_PRIMARY_FIRST, /* the page is mapped before it is inserted */
-	ABIS_MUTANT_INSERT_NO_BEFORE,	/* the first INVLPG is left out */
-	ABIS_MUTANT_INSERT_NO_AFTER,	/* the second one is */
-	ABIS_MUTANT_INSERT_LEFT,	/* ... and the secondary PTE stays, too */
-	ABIS_MUTANT_HIDDEN_UNCACHED,	/* what is hidden is held by nobody */
-	ABIS_MUTANT_HIDDEN_OVER,	/* what is hidden is inserted again whoever holds it */
-	ABIS_MUTANT_HIDDEN_PRIVATE,	/* whoever has it revealed is its only holder */
-	ABIS_MUTANT_HIDDEN_TAKEN,	/* of a window taken over one page alone is flushed */
-	ABIS_MUTANT_INSERT_INTERRUPTED,	/* interrupts are on in the window of the secondary */
-	ABIS_MUTANT_BORN_ACCESSED,	/* what is inserted is mapped as used by anyone */
-	ABIS_MUTANT_NOTIFIERS_IGNORED,	/* devices that walk the page tables do not count */
-	ABIS_MUTANT_FREED_ELIDED,	/* page tables are freed with no flush */
-	ABIS_MUTANT_MOVED_ELIDED,	/* ... or moved */
-	ABIS_MUTANT_REQUEST_SPANS,	/* the machine is asked for what lies between, too */
-	ABIS_MUTANT_REQUEST_HIDES,	/* what is hidden loses the accessed bit */
+#include "debug/mutants.h"
 	ABIS_MUTANTS,
 };
+#undef MUTANT
 
 #ifdef CONFIG_ABIS_DEBUG
 
@@ -147,15 +105,15 @@ struct abis_record {
 #define ABIS_RECORDS_SIZE	(PTRS_PER_PTE * sizeof(struct abis_record))
 
 void abis_debug_record(pte_t *ptep);
+void abis_debug_narrowed(struct mm_struct *mm, const struct abis_hold *hold);
+void abis_debug_inserted(struct mm_struct *mm, unsigned long addr, pte_t *ptep);
+void abis_debug_secondary(struct mm_struct *mm, unsigned long addr,
+			  const unsigned long *tables, unsigned int nr);
 void abis_debug_class(struct mm_struct *mm, unsigned long addr, pte_t *ptep,
 		      enum abis_site site, struct abis_verdict verdict, unsigned int nr);
 void abis_debug_check(struct mm_struct *mm, unsigned long addr, pte_t pte,
 		      spte_t spte, enum abis_site site,
 		      struct abis_verdict verdict);
-void abis_debug_narrowed(struct mm_struct *mm, const struct abis_hold *hold);
-void abis_debug_inserted(struct mm_struct *mm, unsigned long addr, pte_t *ptep);
-void abis_debug_secondary(struct mm_struct *mm, unsigned long addr,
-			  const unsigned long *tables, unsigned int nr);
 void abis_debug_violation(const char *what, unsigned long addr, pte_t pte);
 void abis_debug_init(struct dentry *dir);
 void abis_debug_show(struct seq_file *file);
@@ -163,10 +121,12 @@ void abis_debug_show(struct seq_file *file);
 static inline void abis_debug_hold_add(struct abis_hold *hold, unsigned long addr,
 				       pte_t *ptep)
 {
+#ifdef CONFIG_ABIS_FULL
 	if (hold->pages >= ARRAY_SIZE(hold->checked))
 		return;
 	hold->checked[hold->pages].addr = addr;
 	hold->checked[hold->pages].ptep = ptep;
+#endif
 }
 
 #else
@@ -202,18 +162,33 @@ bool abis_table_is_own(pte_t *ptep);
 spte_t abis_spte_read(pte_t *ptep);
 spte_t *abis_spte_write(pte_t *ptep);
 bool abis_mm_is_eligible(struct mm_struct *mm);
+void abis_count_request_hold(enum abis_site site, bool elided, unsigned int pages);
+
+/* Mode full: what single CPUs flush (owed.c), insertion (insert.c, probe.c, adapt.c). */
+#ifdef CONFIG_ABIS_FULL
+
 bool abis_spares_others(struct mm_struct *mm, unsigned int cpu);
 void abis_hold_add(struct abis_hold *hold, unsigned int cpu, unsigned long addr,
 		   pte_t *ptep);
 void abis_batch_pay(struct arch_tlbflush_unmap_batch *batch);
-void abis_pay_all(void);
+void abis_owing_begin(void);
+void abis_owing_end(void);
 const char *abis_insert_prepare(bool by_request);
 void abis_insert_choose(bool by_request);
+void abis_inserting_begin(void);
+void abis_inserting_end(void);
 long abis_insert_bytes(void);
-bool abis_may_hide(struct vm_area_struct *vma, pte_t pte);
-void abis_hidden_written(struct mm_struct *mm);
-void abis_hidden_kept(struct mm_struct *mm);
-void abis_count_request_hold(enum abis_site site, bool elided, unsigned int pages);
+
+/* Is this CPU to flush what is in @hold? Preemption off. */
+static inline bool abis_hold_is_here(const struct abis_hold *hold)
+{
+	return test_bit(smp_processor_id(), hold->cpus);
+}
+
+static inline bool abis_owes(struct mm_struct *mm, unsigned int cpu)
+{
+	return cpu < SPTE_CPUS && test_bit(cpu, mm->context.abis.owed);
+}
 
 static inline bool abis_is_adaptive(void)
 {
@@ -231,6 +206,51 @@ static inline void abis_adapt_missed(struct mm_struct *mm, bool batched)
 	if (abis_inserting() && atomic_read(&mm->mm_users) > 1)
 		__abis_adapt_missed(mm, batched);
 }
+
+#else /* !CONFIG_ABIS_FULL */
+
+static inline bool abis_spares_others(struct mm_struct *mm, unsigned int cpu) { return false; }
+static inline void abis_hold_add(struct abis_hold *hold, unsigned int cpu,
+				 unsigned long addr, pte_t *ptep) { }
+static inline void abis_batch_pay(struct arch_tlbflush_unmap_batch *batch) { }
+static inline void abis_owing_begin(void) { }
+static inline void abis_owing_end(void) { }
+static inline const char *abis_insert_prepare(bool by_request)
+{
+	return "this kernel is built without it (CONFIG_ABIS_FULL)";
+}
+
+static inline void abis_insert_choose(bool by_request) { }
+static inline void abis_inserting_begin(void) { }
+static inline void abis_inserting_end(void) { }
+static inline long abis_insert_bytes(void) { return 0; }
+static inline bool abis_hold_is_here(const struct abis_hold *hold) { return false; }
+static inline bool abis_owes(struct mm_struct *mm, unsigned int cpu) { return false; }
+static inline void abis_adapt_saved(struct mm_struct *mm, int interrupted, bool batched) { }
+static inline void abis_adapt_missed(struct mm_struct *mm, bool batched) { }
+
+#endif /* CONFIG_ABIS_FULL */
+
+/* Entries that hardware does not see (hide.c). */
+#ifdef CONFIG_ABIS_HIDE
+bool abis_may_hide(struct vm_area_struct *vma, pte_t pte);
+void abis_hidden_written(struct mm_struct *mm);
+void abis_hidden_kept(struct mm_struct *mm);
+#else
+static inline bool abis_may_hide(struct vm_area_struct *vma, pte_t pte) { return false; }
+static inline void abis_hidden_written(struct mm_struct *mm) { }
+static inline void abis_hidden_kept(struct mm_struct *mm) { }
+#endif
+
+/* A per-CPU variable, in whose name cpu_ stands for the CPU. */
+#define SUM_OF(variable) ({					\
+	u64 sum_ = 0;						\
+	int cpu_;						\
+								\
+	for_each_possible_cpu(cpu_)				\
+		sum_ += READ_ONCE(variable);			\
+	sum_;							\
+})
 
 int abis_cache_init(void);
 int abis_stat_init(void);

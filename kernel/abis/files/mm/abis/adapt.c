@@ -25,7 +25,7 @@
  * The points are modelled cycles (docs/reference/modelled-cycles.md of the series), some 250
  * each: two loads of CR3, two INVLPG, and the instructions around them for an
  * insertion at once of any number of pages, and the work for each page. What is hidden
- * (insert.c) goes on costing: each fault of a read, by others or after the TLB has lost
+ * (hide.c) goes on costing: each fault of a read, by others or after the TLB has lost
  * the page, is charged to the same account, since both bring the same.
  */
 
@@ -71,7 +71,7 @@ static void add(struct mm_struct *mm, int points)
 	WRITE_ONCE(mm->context.abis.points, min(points, POINTS_MAX));
 }
 
-/* Preemption off. Costs and gains apart: one address space does not pay for another. */
+/* Preemption off. Costs and gains apart: what one brings does not hide what another costs. */
 static void put(struct mm_struct *mm, int __percpu *kept, int points)
 {
 	int sum = this_cpu_add_return(*kept, points);

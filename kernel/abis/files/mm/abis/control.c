@@ -7,9 +7,9 @@
  * lock with the old code lets go; a new epoch voids what was stamped meanwhile;
  * then eliding on. And the reverse to switch off.
  *
- * full, full-hw (insert.c: in which way): inserting on last, off first. From then on
+ * full, full-hw (insert.c, insert_machine.c): inserting on last, off first. From then on
  * no SPTE becomes private, but those that are stay so, and are believed until eliding
- * is off: so CPUs look at what they owe (narrow.c) from before eliding is on until
+ * is off: so CPUs look at what they owe (owed.c) from before eliding is on until
  * it is off, whoever decided by it has let its lock go, and everything is flushed
  * everywhere. Modes are reached by way of off, so what is true of one does not
  * depend on the last.
@@ -43,7 +43,6 @@ static const char * const mode_names[MODES] = {
 static DEFINE_MUTEX(mode_lock);
 static enum abis_mode mode;
 static enum abis_mode boot_mode __initdata;
-static bool boot_adaptive __initdata = true;
 
 static bool inserts(enum abis_mode wanted)
 {
@@ -68,15 +67,12 @@ static const char *refusal(void)
 
 static void switch_off(void)
 {
-	static_branch_disable(&abis_inserting_key);
+	abis_inserting_end();
 	static_branch_disable(&abis_eliding_key);
 	/* A decision under way finds its tables kept, and pays or leaves its debts. */
 	synchronize_rcu();
 	static_branch_disable(&abis_tracking_key);
-	if (static_key_enabled(&abis_owing_key)) {
-		abis_pay_all();
-		static_branch_disable(&abis_owing_key);
-	}
+	abis_owing_end();
 }
 
 static void switch_on(enum abis_mode wanted)
@@ -89,13 +85,13 @@ static void switch_on(enum abis_mode wanted)
 	synchronize_rcu();
 	if (inserts(wanted)) {
 		abis_insert_choose(wanted == MODE_FULL_HW);
-		static_branch_enable(&abis_owing_key);
+		abis_owing_begin();
 	}
 	/* For good, and before any gather relies on it: see gather.c. */
 	static_branch_enable(&abis_used_key);
 	static_branch_enable(&abis_eliding_key);
 	if (inserts(wanted))
-		static_branch_enable(&abis_inserting_key);
+		abis_inserting_begin();
 }
 
 static int set_mode(enum abis_mode wanted)
@@ -157,6 +153,10 @@ static ssize_t round_every_store(struct kobject *kobj, struct kobj_attribute *at
 	return count;
 }
 
+#ifdef CONFIG_ABIS_FULL
+
+static bool boot_adaptive __initdata = true;
+
 static void set_adaptive(bool wanted)
 {
 	WRITE_ONCE(abis_points_floor, wanted ? 0 : INT_MIN);
@@ -181,11 +181,26 @@ static ssize_t adaptive_store(struct kobject *kobj, struct kobj_attribute *attr,
 }
 
 static struct kobj_attribute adaptive_attr = __ATTR_RW(adaptive);
+
+static int __init abis_adaptive_setup(char *arg)
+{
+	int err = arg ? kstrtobool(arg, &boot_adaptive) : -EINVAL;
+
+	if (err)
+		pr_err("abis_adaptive=%s is neither 0 nor 1; stays 1\n", arg ?: "");
+	return err;
+}
+early_param("abis_adaptive", abis_adaptive_setup);
+
+#endif /* CONFIG_ABIS_FULL */
+
 static struct kobj_attribute mode_attr = __ATTR_RW(mode);
 static struct kobj_attribute round_every_attr = __ATTR_RW(round_every);
 
 static struct attribute *abis_attrs[] = {
+#ifdef CONFIG_ABIS_FULL
 	&adaptive_attr.attr,
+#endif
 	&mode_attr.attr,
 	&round_every_attr.attr,
 	NULL,
@@ -209,16 +224,6 @@ static int __init abis_setup(char *arg)
 }
 early_param("abis", abis_setup);
 
-static int __init abis_adaptive_setup(char *arg)
-{
-	int err = arg ? kstrtobool(arg, &boot_adaptive) : -EINVAL;
-
-	if (err)
-		pr_err("abis_adaptive=%s is neither 0 nor 1; stays 1\n", arg ?: "");
-	return err;
-}
-early_param("abis_adaptive", abis_adaptive_setup);
-
 static int __init abis_init(void)
 {
 	int err = abis_cache_init();
@@ -231,7 +236,9 @@ static int __init abis_init(void)
 		pr_err("stays off: %pe\n", ERR_PTR(err));
 		return err;
 	}
+#ifdef CONFIG_ABIS_FULL
 	set_adaptive(boot_adaptive);
+#endif
 	if (boot_mode != MODE_OFF)
 		set_mode(boot_mode);
 	return 0;

@@ -29,6 +29,24 @@ static enum abis_site site_of(const struct mmu_gather *tlb)
 	return tlb->abis_protects ? ABIS_PROTECT : ABIS_ZAP;
 }
 
+/* Of the CPUs that were flushed for what they alone held, and the interrupts for that. */
+#ifdef CONFIG_ABIS_FULL
+static enum abis_targets targets_of(const struct mmu_gather *tlb)
+{
+	if (!tlb->abis_narrowed)
+		return ABIS_NONE;
+	return tlb->abis_narrowed != NARROWED_TO_MORE ? ABIS_CPU : ABIS_SET;
+}
+
+static unsigned int interrupts_of(const struct mmu_gather *tlb)
+{
+	return tlb->abis_interrupts;
+}
+#else
+static enum abis_targets targets_of(const struct mmu_gather *tlb) { return ABIS_NONE; }
+static unsigned int interrupts_of(const struct mmu_gather *tlb) { return 0; }
+#endif
+
 static noinline bool elide(struct mmu_gather *tlb, pte_t *ptep, pte_t pte,
 			   unsigned int nr, unsigned long address, enum abis_site site)
 {
@@ -38,7 +56,7 @@ static noinline bool elide(struct mmu_gather *tlb, pte_t *ptep, pte_t pte,
 	if (tlb->fullmm)
 		return false;
 	/* One flush of everyone at the end instead of one more for each page table. */
-	if (tlb->abis_interrupts >= INTERRUPTS_MAX)
+	if (interrupts_of(tlb) >= INTERRUPTS_MAX)
 		hold = NULL;
 	tlb->abis_asked = 1;
 	if (site == ABIS_PROTECT)
@@ -66,6 +84,7 @@ bool __tlb_abis_elide(struct mmu_gather *tlb, pte_t *ptep, pte_t pte,
 	return !is_accessed && elide(tlb, ptep, pte, nr, address, site);
 }
 
+#ifdef CONFIG_ABIS_FULL
 void __tlb_abis_unlock(struct mmu_gather *tlb)
 {
 	struct abis_hold *hold = raw_cpu_ptr(&abis_gather_hold);
@@ -80,14 +99,14 @@ void __tlb_abis_unlock(struct mmu_gather *tlb)
 	if (__abis_hold_flush(tlb->mm, hold) && tlb->abis_interrupts < INTERRUPTS_MAX)
 		tlb->abis_interrupts++;
 }
+#endif
 
 void __tlb_abis_elided(struct mmu_gather *tlb)
 {
 	if (!tlb->abis_elided)
 		return;
-	abis_count_request(site_of(tlb), !tlb->abis_narrowed ? ABIS_NONE :
-			   tlb->abis_narrowed != NARROWED_TO_MORE ? ABIS_CPU : ABIS_SET);
-	abis_adapt_saved(tlb->mm, tlb->abis_interrupts, false);
+	abis_count_request(site_of(tlb), targets_of(tlb));
+	abis_adapt_saved(tlb->mm, interrupts_of(tlb), false);
 	__tlb_reset_range(tlb);
 }
 

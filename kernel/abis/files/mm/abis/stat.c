@@ -44,15 +44,13 @@ static const char * const target_names[ABIS_ALL + 1] = {
 	[ABIS_ALL]		= "all",
 };
 
-#define SUM_OF(variable) ({					\
-	u64 sum_ = 0;						\
-	int cpu_;						\
-								\
-	for_each_possible_cpu(cpu_)				\
-		sum_ += READ_ONCE(variable);			\
-	sum_;							\
-})
 #define SUM(field)	SUM_OF(per_cpu(abis_stat, cpu_).field)
+
+#ifdef CONFIG_ABIS_FULL
+#define UNPAID	SUM_OF(per_cpu(abis_unpaid, cpu_))
+#else
+#define UNPAID	0ull
+#endif
 
 static u64 pages(int site, int reason)
 {
@@ -101,7 +99,7 @@ static int counters_show(struct seq_file *file, void *unused)
 	for (i = 0; i < ABIS_REFUSALS; i++)
 		seq_printf(file, "insert_refused_%s %llu\n", abis_refusal_names[i],
 			   SUM(insert_refused[i]));
-	seq_printf(file, "insert_unpaid %llu\n", SUM_OF(per_cpu(abis_unpaid, cpu_)));
+	seq_printf(file, "insert_unpaid %llu\n", UNPAID);
 	seq_printf(file, "adapt_saved %llu\n", SUM(adapt_saved));
 	seq_printf(file, "adapt_trials %llu\n", SUM(adapt_trials));
 	seq_printf(file, "insert_bytes %ld\n", abis_insert_bytes());

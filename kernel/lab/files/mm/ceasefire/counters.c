@@ -29,6 +29,7 @@
 #include <trace/events/csd.h>
 #include <trace/events/tlb.h>
 
+#include "counters.h"
 #include "machine.h"
 
 enum counter {
@@ -66,8 +67,12 @@ static DEFINE_PER_CPU(struct cpu_counters, cpu_counters);
 
 /* What arch/x86/mm lets other CPUs run to flush their TLBs. All are static there. */
 static smp_call_func_t mm_flush;
-/* The same for flushes of what one CPU alone holds; only in kernels with ABIS. */
-static smp_call_func_t owed_flush;
+
+/* What mechanisms add, by ceasefire_count_flush(): names, and functions once found. */
+#define MORE_MAX	8
+static const char *more_flush_names[MORE_MAX];
+static smp_call_func_t more_flushes[MORE_MAX];
+static unsigned int nr_more_flushes;
 
 static const char * const kernel_flush_names[] = {
 	"do_flush_tlb_all",
@@ -102,8 +107,7 @@ static void on_tlb_flush(void *data, int reason, unsigned long pages)
  * interrupt handler starts a flush in between (flush_tlb_func() cannot be
  * queued from one). Every queueing of flush_tlb_func() thus follows its own
  * announcement; one that found no target leaves the mark set, which the next
- * announcement on this CPU would set anyway. ABIS's interrupt_targets() does the
- * same for abis_flush_owed().
+ * announcement on this CPU would set anyway. Mechanisms promise the same of theirs.
  */
 static void count_mm_target(void)
 {
@@ -138,11 +142,24 @@ static bool is_kernel_flush(smp_call_func_t func)
 	return false;
 }
 
+static bool is_mm_flush(smp_call_func_t func)
+{
+	unsigned int i;
+
+	if (func == mm_flush)
+		return true;
+	for (i = 0; i < nr_more_flushes; i++) {
+		if (func == more_flushes[i])
+			return true;
+	}
+	return false;
+}
+
 static void on_csd_queue_cpu(void *data, const unsigned int cpu,
 			     unsigned long callsite, smp_call_func_t func,
 			     call_single_data_t *csd)
 {
-	if (func == mm_flush || func == owed_flush)
+	if (is_mm_flush(func))
 		count_mm_target();
 	else if (is_kernel_flush(func))
 		count_kernel_target(cpu);
@@ -157,20 +174,16 @@ static int on_request(struct kprobe *probe, struct pt_regs *regs)
 }
 NOKPROBE_SYMBOL(on_request);
 
-#define REQUEST(function) { .symbol_name = #function, .pre_handler = on_request }
-
-static const struct kprobe requests[] = {
-	REQUEST(flush_tlb_mm_range),
-	REQUEST(arch_tlbbatch_flush),
-	REQUEST(flush_tlb_all),
-	REQUEST(flush_tlb_kernel_range),
-	/* The last: only in kernels with ABIS. */
-	REQUEST(__abis_hold_flush),
+/* The first of them; mechanisms add theirs. */
+static const char *requests[4 + MORE_MAX] = {
+	"flush_tlb_mm_range",
+	"arch_tlbbatch_flush",
+	"flush_tlb_all",
+	"flush_tlb_kernel_range",
 };
 
-static int nr_requests;
+static int nr_requests = 4;
 
-/* A kprobe must be zero but for its description when it is registered. */
 static struct kprobe probes[ARRAY_SIZE(requests)];
 
 static int attach_requests(void)
@@ -179,7 +192,11 @@ static int attach_requests(void)
 	int i;
 
 	for (i = 0; i < nr_requests; i++) {
-		probes[i] = requests[i];
+		/* It must be zero but for its description when it is registered. */
+		probes[i] = (struct kprobe) {
+			.symbol_name = requests[i],
+			.pre_handler = on_request,
+		};
 		list[i] = &probes[i];
 	}
 	return register_kprobes(list, nr_requests);
@@ -277,6 +294,18 @@ static int counters_show(struct seq_file *seq, void *unused)
 }
 DEFINE_SHOW_ATTRIBUTE(counters);
 
+void __init ceasefire_count_flush(const char *function)
+{
+	if (!WARN_ON(nr_more_flushes >= ARRAY_SIZE(more_flush_names)))
+		more_flush_names[nr_more_flushes++] = function;
+}
+
+void __init ceasefire_count_request(const char *function)
+{
+	if (!WARN_ON(nr_requests >= ARRAY_SIZE(requests)))
+		requests[nr_requests++] = function;
+}
+
 /* A missing function would make every count zero: better no counters. */
 static bool __init find(const char *name, smp_call_func_t *func)
 {
@@ -287,7 +316,7 @@ static bool __init find(const char *name, smp_call_func_t *func)
 static int __init ceasefire_counters_init(void)
 {
 	struct dentry *dir;
-	int i;
+	unsigned int i;
 
 	if (!find("flush_tlb_func", &mm_flush))
 		return -ENOENT;
@@ -295,11 +324,9 @@ static int __init ceasefire_counters_init(void)
 		if (!find(kernel_flush_names[i], &kernel_flushes[i]))
 			return -ENOENT;
 	}
-	nr_requests = ARRAY_SIZE(requests) - 1;
-	if (kallsyms_lookup_name("__abis_hold_flush")) {
-		if (!find("abis_flush_owed", &owed_flush))
+	for (i = 0; i < nr_more_flushes; i++) {
+		if (!find(more_flush_names[i], &more_flushes[i]))
 			return -ENOENT;
-		nr_requests++;
 	}
 
 	dir = debugfs_create_dir("ceasefire", NULL);

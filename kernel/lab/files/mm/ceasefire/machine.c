@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * The statistics of an emulated machine's TLBs. The machine announces itself
- * by a CPUID leaf and answers one MSR, which is given the physical address of
- * a request; the answer is in memory when the WRMSR is done.
- */
+/* The statistics of an emulated machine's TLBs. */
 
 #include <linux/array_size.h>
 #include <linux/cleanup.h>
@@ -13,38 +9,10 @@
 #include <linux/mutex.h>
 #include <linux/seq_file.h>
 
-#include <asm/cpufeature.h>
 #include <asm/msr.h>
 #include <asm/page.h>
-#include <asm/processor.h>
 
 #include "machine.h"
-
-#define MACHINE_LEAF		0x40000100	/* EAX: the last leaf; then a name */
-#define MACHINE_NAME_EBX	0x54424c54	/* "TLBT" */
-#define MACHINE_NAME_ECX	0x4c54424c	/* "LBTL" */
-#define MACHINE_NAME_EDX	0x424c5442	/* "BTLB" */
-#define MACHINE_ALL_CPUS	0xffffffff
-#define MACHINE_OP_STATS	2
-#define MACHINE_ANSWERED	0
-
-/* To be aligned to its size, as the machine asks. */
-struct machine_request {
-	u32 op;
-	u32 status;
-	u32 flags;
-	u32 apic_id;
-	u64 linear;
-	u64 pages;
-	u64 root[4];
-	u64 buffer;	/* physical */
-	u32 capacity;	/* u64s that fit into the buffer */
-	u32 count;	/* u64s that the machine has */
-	u64 reserved[2];
-	u64 holders[4];
-} __aligned(128);
-
-static_assert(sizeof(struct machine_request) == 128);
 
 /* In the machine's order, which only grows at its end. */
 static const char * const stat_names[] = {
@@ -115,17 +83,7 @@ void machine_show(struct seq_file *seq)
 
 static int __init machine_init(void)
 {
-	u32 eax, ebx, ecx, edx;
-
-	if (!boot_cpu_has(X86_FEATURE_HYPERVISOR))
-		return 0;
-	cpuid(MACHINE_LEAF, &eax, &ebx, &ecx, &edx);
-	if (eax <= MACHINE_LEAF || ebx != MACHINE_NAME_EBX ||
-	    ecx != MACHINE_NAME_ECX || edx != MACHINE_NAME_EDX)
-		return 0;
-	cpuid(MACHINE_LEAF + 1, &eax, &ebx, &ecx, &edx);
-	if (eax)
-		machine_msr = ebx;
+	machine_msr = machine_find(NULL);
 	return 0;
 }
 late_initcall(machine_init);

@@ -1,6 +1,85 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The emulated machine whose TLBs can be asked. It announces itself by a CPUID leaf and
+ * answers one MSR, which is given the physical address of a request; the answer is in
+ * memory when the WRMSR is done.
+ */
 #ifndef MM_CEASEFIRE_MACHINE_H
 #define MM_CEASEFIRE_MACHINE_H
+
+#include <linux/build_bug.h>
+#include <linux/types.h>
+
+#include <asm/cpufeature.h>
+#include <asm/processor.h>
+
+#define MACHINE_LEAF		0x40000100	/* EAX: the last leaf; then a name */
+#define MACHINE_NAME_EBX	0x54424c54	/* "TLBT" */
+#define MACHINE_NAME_ECX	0x4c54424c	/* "LBTL" */
+#define MACHINE_NAME_EDX	0x424c5442	/* "BTLB" */
+
+/* The leaf after it. EAX: the version, EBX: the MSR, ECX: */
+#define MACHINE_INSERTS		BIT(4)
+
+#define MACHINE_ALL_CPUS	0xffffffff
+#define MACHINE_OP_QUERY	1
+#define MACHINE_OP_STATS	2
+#define MACHINE_FLAG_TLB	1
+#define MACHINE_FLAG_STRUCTURES	2
+#define MACHINE_ANSWERED	0
+
+#define MACHINE_KIND_PDE	2
+#define MACHINE_HOLDER_USER	BIT(0)	/* it runs user code in the entry's context */
+
+/* To be aligned to its size, as the machine asks. */
+struct machine_request {
+	u32 op;
+	u32 status;
+	u32 flags;
+	u32 apic_id;
+	u64 linear;
+	u64 pages;
+	u64 root[4];
+	u64 buffer;	/* physical */
+	u32 capacity;	/* holders, or u64s, that fit into the buffer */
+	u32 count;	/* those that there are */
+	u64 reserved[2];
+	u64 holders[4];
+} __aligned(128);
+
+/* What MACHINE_OP_QUERY finds. */
+struct machine_holder {
+	u32 apic_id;
+	u16 pcid;
+	u8 kind;
+	u8 size;
+	u32 rights;
+	u32 state;
+	u64 linear;
+	u64 physical;
+	u64 root;
+	u64 reserved2;
+};
+
+static_assert(sizeof(struct machine_request) == 128);
+static_assert(sizeof(struct machine_holder) == 48);
+
+/* Return: the MSR, or 0 on another machine; @features, if wanted, only with an MSR. */
+static inline u32 machine_find(u32 *features)
+{
+	u32 eax, ebx, ecx, edx;
+
+	if (!boot_cpu_has(X86_FEATURE_HYPERVISOR))
+		return 0;
+	cpuid(MACHINE_LEAF, &eax, &ebx, &ecx, &edx);
+	if (eax <= MACHINE_LEAF || ebx != MACHINE_NAME_EBX ||
+	    ecx != MACHINE_NAME_ECX || edx != MACHINE_NAME_EDX)
+		return 0;
+	cpuid(MACHINE_LEAF + 1, &eax, &ebx, &ecx, &edx);
+	if (features)
+		*features = ecx;
+	return eax ? ebx : 0;
+}
 
 struct seq_file;
 

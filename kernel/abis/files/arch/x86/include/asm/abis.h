@@ -7,7 +7,9 @@
 #define _ASM_X86_ABIS_H
 
 #include <linux/limits.h>
+#include <linux/string.h>
 
+#include <asm/abis_types.h>
 #include <asm/pgtable_types.h>
 #include <asm/tlbbatch.h>
 
@@ -16,6 +18,28 @@ struct mm_struct;
 /* abis_round_begin() where no round begins. */
 #define ABIS_NO_ROUND	U64_MAX
 
+#define ABIS_HIDING_START	64
+#define ABIS_POINTS_START	160
+
+static inline void abis_context_init(struct abis_context *abis)
+{
+#ifdef CONFIG_ABIS
+	atomic64_set(&abis->version, 1);
+	atomic_set(&abis->in_flight, 0);
+	abis->blocked = 0;
+	atomic_set(&abis->unproven, 0);
+	atomic64_set(&abis->gathers, 0);
+#endif
+#ifdef CONFIG_ABIS_FULL
+	memset(abis->owed, 0, sizeof(abis->owed));
+#ifdef CONFIG_ABIS_HIDE
+	abis->hiding = ABIS_HIDING_START;
+#endif
+	abis->points = ABIS_POINTS_START;
+	abis->earned = 0;
+#endif
+}
+
 int __abis_test_and_clear_young(struct mm_struct *mm, pte_t *ptep);
 
 #ifdef CONFIG_ABIS
@@ -23,11 +47,8 @@ int __abis_test_and_clear_young(struct mm_struct *mm, pte_t *ptep);
 #include <linux/jump_label.h>
 
 DECLARE_STATIC_KEY_FALSE(abis_tracking_key);
-DECLARE_STATIC_KEY_FALSE(abis_owing_key);
 
 void __abis_pte_taken(struct mm_struct *mm, pte_t *ptep, pte_t pte);
-/* pte_needs_flush() of a PTE that is hidden: somebody may hold it all the same. */
-bool abis_hidden_needs_flush(pte_t oldpte, pte_t newpte);
 /*
  * Around each raise of tlb_gen while there is tracking: call the first before
  * it; @is_full: the whole address space is to be flushed ...
@@ -65,30 +86,27 @@ static inline void abis_batch_add(struct arch_tlbflush_unmap_batch *batch,
 		__abis_batch_add(batch, mm);
 }
 
+/* Are CPUs to be interrupted that owe a flush? */
+static inline bool abis_batch_is_owed(const struct arch_tlbflush_unmap_batch *batch)
+{
+#ifdef CONFIG_ABIS_FULL
+	return batch->abis.is_owed;
+#else
+	return false;
+#endif
+}
+
 /* ... and this when the whole batch has been flushed. */
 static inline void abis_batch_done(struct arch_tlbflush_unmap_batch *batch)
 {
-	if (unlikely(batch->round_mm || batch->is_owed))
+	if (unlikely(batch->abis.round_mm || abis_batch_is_owed(batch)))
 		__abis_batch_done(batch);
-}
-
-bool __abis_settle(struct mm_struct *mm, bool was_lazy);
-
-/*
- * This CPU takes up @mm, from another address space or from lazy mode, has said so
- * where others read it, and has passed a full barrier since. Return: it owes a
- * flush of everything, and now it must do that before it uses @mm.
- */
-static __always_inline bool abis_settle(struct mm_struct *mm, bool was_lazy)
-{
-	return static_branch_unlikely(&abis_owing_key) && __abis_settle(mm, was_lazy);
 }
 
 #else /* !CONFIG_ABIS */
 
 static inline bool abis_may_be_round(bool is_full) { return false; }
 static inline bool abis_tracking(void) { return false; }
-static inline bool abis_hidden_needs_flush(pte_t oldpte, pte_t newpte) { return false; }
 static inline void abis_pte_taken(struct mm_struct *mm, pte_t *ptep, pte_t pte)
 {
 }
@@ -102,7 +120,36 @@ static inline void abis_round_end(struct mm_struct *mm, u64 begun) { }
 static inline void abis_batch_add(struct arch_tlbflush_unmap_batch *batch,
 				  struct mm_struct *mm) { }
 static inline void abis_batch_done(struct arch_tlbflush_unmap_batch *batch) { }
-static inline bool abis_settle(struct mm_struct *mm, bool was_lazy) { return false; }
 
 #endif /* CONFIG_ABIS */
+
+#ifdef CONFIG_ABIS_FULL
+
+DECLARE_STATIC_KEY_FALSE(abis_owing_key);
+
+bool __abis_settle(struct mm_struct *mm, bool was_lazy);
+
+/*
+ * This CPU takes up @mm, from another address space or from lazy mode, has said so
+ * where others read it, and has passed a full barrier since. Return: it owes a
+ * flush of everything, and now it must do that before it uses @mm.
+ */
+static __always_inline bool abis_settle(struct mm_struct *mm, bool was_lazy)
+{
+	return static_branch_unlikely(&abis_owing_key) && __abis_settle(mm, was_lazy);
+}
+
+#else
+
+static inline bool abis_settle(struct mm_struct *mm, bool was_lazy) { return false; }
+
+#endif /* CONFIG_ABIS_FULL */
+
+/* pte_needs_flush() of a PTE that is hidden: somebody may hold it all the same. */
+#ifdef CONFIG_ABIS_HIDE
+bool abis_hidden_needs_flush(pte_t oldpte, pte_t newpte);
+#else
+static inline bool abis_hidden_needs_flush(pte_t oldpte, pte_t newpte) { return false; }
+#endif
+
 #endif /* _ASM_X86_ABIS_H */

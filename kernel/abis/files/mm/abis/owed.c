@@ -297,7 +297,7 @@ bool __abis_batch_owe(struct arch_tlbflush_unmap_batch *batch, struct mm_struct 
 		      struct abis_hold *hold)
 {
 	struct request request = { .mm = mm, .start = hold->start, .end = hold->end };
-	bool any, is_round = batch->round_mm == mm;
+	bool any, is_round = batch->abis.round_mm == mm;
 	unsigned int cpu;
 
 	hold->pages = 0;
@@ -310,10 +310,10 @@ bool __abis_batch_owe(struct arch_tlbflush_unmap_batch *batch, struct mm_struct 
 	any = find_targets(hold, &request);
 	if (any) {
 		for_each_cpu(cpu, this_cpu_ptr(&targets)) {
-			if (!__test_and_set_bit(cpu, batch->owing))
+			if (!__test_and_set_bit(cpu, batch->abis.owing))
 				is_round |= is_round_due(mm);
 		}
-		batch->is_owed = true;
+		batch->abis.is_owed = true;
 	}
 	preempt_enable();
 	if (is_round) {
@@ -334,7 +334,7 @@ noinline void abis_batch_pay(struct arch_tlbflush_unmap_batch *batch)
 	this_cpu_inc(abis_stat.narrowed);
 	mask = this_cpu_ptr(&targets);
 	cpumask_clear(mask);
-	for_each_set_bit(cpu, batch->owing, SPTE_CPUS) {
+	for_each_set_bit(cpu, batch->abis.owing, SPTE_CPUS) {
 		/* It was another CPU's batch when this one was noted. */
 		if (cpu == smp_processor_id()) {
 			local_irq_disable();
@@ -347,8 +347,8 @@ noinline void abis_batch_pay(struct arch_tlbflush_unmap_batch *batch)
 	if (!cpumask_empty(mask) && !abis_mutant(ABIS_MUTANT_BATCH_UNPAID))
 		interrupt_targets(&request);
 	preempt_enable();
-	bitmap_zero(batch->owing, SPTE_CPUS);
-	batch->is_owed = false;
+	bitmap_zero(batch->abis.owing, SPTE_CPUS);
+	batch->abis.is_owed = false;
 }
 
 static void flush_everything(void *unused)
@@ -356,11 +356,20 @@ static void flush_everything(void *unused)
 	__flush_tlb_all();
 }
 
+/* Before anybody owes. */
+void abis_owing_begin(void)
+{
+	static_branch_enable(&abis_owing_key);
+}
+
 /*
  * Nobody adds debts any more: pay them all. The bits that stay set cost a flush at
  * most, if full is switched on again.
  */
-void abis_pay_all(void)
+void abis_owing_end(void)
 {
+	if (!static_key_enabled(&abis_owing_key))
+		return;
 	on_each_cpu(flush_everything, NULL, true);
+	static_branch_disable(&abis_owing_key);
 }
