@@ -92,6 +92,10 @@ pub struct PerFault {
     pub unless_words: Option<String>,
 }
 
+fn is_open(part: &str) -> bool {
+    !part.is_empty() && part.chars().all(|c| c.is_ascii_uppercase())
+}
+
 /// The value of each capital word in a name.
 pub type Values = BTreeMap<String, String>;
 
@@ -103,7 +107,7 @@ impl Counter {
     ) -> Result<Vec<(String, Values)>, String> {
         let mut all = vec![(String::new(), Values::new())];
         for part in self.name.split('_') {
-            let is_open = !part.is_empty() && part.chars().all(|c| c.is_ascii_uppercase());
+            let is_open = is_open(part);
             let choices = match is_open {
                 false => vec![part.to_string()],
                 true => words
@@ -136,6 +140,11 @@ impl Counter {
         self.kind == Kind::Level
     }
 
+    /// It stands for one name.
+    pub fn is_single(&self) -> bool {
+        !self.name.split('_').any(is_open)
+    }
+
     /// Somewhere on the page, so that the page must define it.
     pub fn is_shown(&self) -> bool {
         self.table || self.summary.is_some() || self.is_of_sites()
@@ -159,6 +168,10 @@ impl<'a> Names<'a> {
 
     pub fn get(&self, name: &str) -> Option<&'a Counter> {
         self.0.get(name).map(|(counter, _)| *counter)
+    }
+
+    pub fn all(&self) -> impl Iterator<Item = &'a Counter> + '_ {
+        self.0.values().map(|(counter, _)| *counter)
     }
 
     /// The place in the kernel that a counter is of.

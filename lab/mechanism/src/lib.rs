@@ -60,6 +60,9 @@ pub struct Mechanism {
     pub needs: Vec<Need>,
     #[serde(default)]
     pub excludes: Vec<Exclusion>,
+    /// Over the table of the counters of sites.
+    #[serde(default)]
+    pub sites: Option<Sites>,
     /// What stands for the capital words in names of counters.
     #[serde(default)]
     pub words: BTreeMap<String, Vec<String>>,
@@ -84,6 +87,14 @@ pub struct Need {
 pub struct Exclusion {
     pub modes: Vec<String>,
     pub what: String,
+}
+
+/// Words over a table with a line for each site of the kernel, and a column for each counter `SITE_…`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sites {
+    pub title: String,
+    pub note: String,
 }
 
 /// The mechanisms of a checkout, by name; where there is no checkout, those that this program was built with.
@@ -158,7 +169,15 @@ impl Mechanism {
 
     fn check_counters(&self) -> std::result::Result<(), String> {
         let mut seen = BTreeSet::new();
+        if self.sites.is_none() && self.counter.iter().any(Counter::is_of_sites) {
+            return Err("there are counters of SITE and no [sites] with the words over their table".into());
+        }
         for counter in &self.counter {
+            if (counter.table || counter.summary.is_some() || counter.per_fault.is_some())
+                && !counter.is_single()
+            {
+                return Err(format!("counter {}: one of many names has no column of its own", counter.name));
+            }
             for (name, _) in counter.expand(&self.words)? {
                 if !is_word(&name) || name.len() > COUNTER_BYTES_MAX {
                     return Err(format!("counter {}: '{name}' is no name of a counter", counter.name));

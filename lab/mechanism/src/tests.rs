@@ -11,6 +11,10 @@ counters = "/sys/kernel/debug/toy/counters"
 prctl = 0x10
 flush_functions = ["toy_flush"]
 
+[sites]
+title = "Where"
+note = "n"
+
 [words]
 SITE = ["zap", "clear_flush"]
 WHO = ["none", "all"]
@@ -107,10 +111,13 @@ fn what_cannot_be_meant_is_refused() {
         (("\"level\"", "\"many\""), "unknown variant"),
         (("title = \"TOY\"", ""), "missing field `title`"),
         (("about =", "abuot ="), "unknown field `abuot`"),
-        (("[words]", "[[needs]]\nmodes = [\"no\"]\ntlb = \"a=b\"\nbecause = \"c\"\n[words]"), "no mode 'no'"),
+        (("[sites]", "[[needs]]\nmodes = [\"no\"]\ntlb = \"a=b\"\nbecause = \"c\"\n[sites]"), "no mode 'no'"),
     ] {
         let message = refused(change);
-        assert!(message.starts_with("kernel/toy/mechanism.toml: ") && message.contains(fragment), "{message}");
+        assert!(
+            message.starts_with("kernel/toy/mechanism.toml: ") && message.contains(fragment),
+            "{message}"
+        );
     }
     assert!(Mechanism::parse("Toy", TEXT).is_err(), "a folder's name is a word");
 }

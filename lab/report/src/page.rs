@@ -27,7 +27,7 @@ pub fn html(results: &Results) -> Result<String> {
     tables::cost(results, &mut page);
     notes::missing(results, &mut page);
     notes::environment(results, &mut page);
-    notes::definitions(&mut page);
+    notes::definitions(results, &mut page);
     notes::reproduce(results, &mut page);
     page.push_str(&format!(
         "<footer>Written by ceasefire {} from a {} file. This page loads nothing and runs no script.</footer>\n</main>\n</body>\n</html>\n",

@@ -5,6 +5,7 @@ use super::section;
 use crate::svg::escape;
 use crate::table::missing_sentence;
 use ceasefire_base::text::count;
+use ceasefire_mechanism::Counter;
 use ceasefire_results::schema::{Results, Tlb, COUNTERS};
 
 pub(crate) fn missing(results: &Results, page: &mut String) {
@@ -128,11 +129,15 @@ fn tlb_words(tlb: &Tlb) -> String {
     format!("{}: {}", tlb.spec, parts.join(", "))
 }
 
-pub(crate) fn definitions(page: &mut String) {
+pub(crate) fn definitions(results: &Results, page: &mut String) {
     section(page, "What the counters mean");
     page.push_str("<p class=\"note\">All are differences over the measured part of a run, over the whole system, divided by the units of work done.</p>\n<dl>\n");
     for figure in COUNTERS {
         page.push_str(&format!("<dt>{}</dt><dd>{}</dd>\n", escape(figure.title), escape(figure.meaning)));
+    }
+    for shown in results.shown(Counter::is_shown) {
+        let of = format!("{}: {}", shown.mechanism.title, shown.counter.title);
+        page.push_str(&format!("<dt>{}</dt><dd>{}</dd>\n", escape(&of), escape(&shown.counter.meaning)));
     }
     page.push_str("</dl>\n");
 }

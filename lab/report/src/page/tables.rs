@@ -7,10 +7,10 @@ use crate::numbers::{figure, grouped, with_range, ABSENT};
 use crate::svg::escape;
 use crate::table::checked_sentence;
 use ceasefire_base::text::count;
-use ceasefire_results::abis;
+use ceasefire_mechanism::{Mechanism, Sites};
+use ceasefire_results::mechanism::{self, Shown, Site};
 use ceasefire_results::schema::{Condition, Counter, Results, Row, Source, COUNTERS};
 use ceasefire_results::stats::Spread;
-use std::collections::BTreeMap;
 
 pub(crate) fn counts(results: &Results, page: &mut String) {
     let rows = finding::in_order(results, false);
@@ -29,11 +29,11 @@ pub(crate) fn counts(results: &Results, page: &mut String) {
     ));
     // Walks stand beside the counts they are the price of, elided pages beside what is gone; the rest of either
     // has a table of its own.
-    let columns = Columns::of(&rows, true, |figure| {
+    let columns = Columns::of(results, &rows, true, |figure| {
         figure.source == Source::Guest || figure.key == "walks" || figure.key == "elided"
     });
     table(&rows, &columns, "Every row, per unit of work", page);
-    let columns = Columns::of(&rows, false, |figure| figure.source == Source::Machine);
+    let columns = Columns::of(results, &rows, false, |figure| figure.source == Source::Machine);
     if !columns.figures.is_empty() {
         page.push_str(
             "<h3>What the TLBs did</h3>\n<p class=\"note\">Per unit of work, over all vCPUs, counted by the machine. \
@@ -41,61 +41,63 @@ pub(crate) fn counts(results: &Results, page: &mut String) {
         );
         table(&rows, &columns, "What the TLBs did, per unit of work", page);
     }
-    elisions(&rows, page);
+    sites(results, &rows, page);
     extras(results, page);
 }
 
-/// Where an ABIS kernel decided, what, and why. Rows in which it decided nothing are left out.
-fn elisions(rows: &[&Row], page: &mut String) {
-    let is_some = |figures: &BTreeMap<&str, Spread>| figures.values().any(|spread| spread.max > 0.0);
-    let decided: Vec<(&Row, Vec<Site>)> = rows
+/// Where a mechanism decided, what, and why. Rows in which it decided nothing are left out.
+fn sites(results: &Results, rows: &[&Row], page: &mut String) {
+    for mechanism in results.with_sites() {
+        let Some(words) = &mechanism.sites else { continue };
+        let rows: Vec<&Row> =
+            rows.iter().filter(|row| row.mechanisms.contains_key(&mechanism.name)).copied().collect();
+        if !rows.is_empty() {
+            sites_of(results, mechanism, words, &rows, page);
+        }
+    }
+}
+
+fn sites_of(results: &Results, mechanism: &Mechanism, words: &Sites, rows: &[&Row], page: &mut String) {
+    let is_some = |site: &Site| site.values().any(|spread| spread.max > 0.0);
+    let decided: Vec<(&Row, Vec<(String, Site)>)> = rows
         .iter()
-        .filter(|row| row.abis.is_some())
         .map(|row| {
-            (*row, abis::sites(row).into_iter().filter(|(_, figures)| is_some(figures)).collect::<Vec<_>>())
+            let all = mechanism::sites(row, mechanism).into_iter();
+            (*row, all.filter(|(_, site)| is_some(site)).collect::<Vec<_>>())
         })
         .collect();
-    if decided.is_empty() {
-        return;
-    }
-    page.push_str("<h3>Where flushes were let off, and why</h3>\n");
-    page.push_str(
-        "<p class=\"note\">Per unit of work. Requests by whom they asked in the end; pages by the reason, the first three of \
-         which let CPUs off.",
-    );
+    page.push_str(&format!("<h3>{}</h3>\n", escape(&words.title)));
+    page.push_str(&format!("<p class=\"note\">Per unit of work. {}", escape(&words.note)));
     if let Some(sentence) = checked_sentence(rows) {
         page.push_str(&format!(" {}", escape(&sentence)));
     }
-    let idle = rows.iter().filter(|row| row.abis.is_some()).count()
-        - decided.iter().filter(|(_, sites)| !sites.is_empty()).count();
+    let idle = decided.iter().filter(|(_, sites)| sites.is_empty()).count();
     if idle > 0 {
         page.push_str(&format!(" In {} no flush request came to a decision.", count(idle as u64, "row")));
     }
     page.push_str("</p>\n");
-    let checks: Vec<&str> = abis::CHECKS
-        .into_iter()
-        .filter(|name| {
-            decided.iter().any(|(_, sites)| sites.iter().any(|(_, figures)| figures.contains_key(name)))
-        })
-        .collect();
-    let names: Vec<&str> = abis::TARGETS.into_iter().chain(abis::REASONS).chain(checks).collect();
-    open_table(page, "Where flushes were let off, and why, per unit of work");
+    let counters = mechanism::site_counters(mechanism, rows);
+    open_table(page, &format!("{}, per unit of work", words.title));
     page.push_str("<thead><tr><th class=\"text\" scope=\"col\">site</th>");
-    for name in &names {
-        page.push_str(&format!("<th scope=\"col\">{}</th>", escape(&name.replace('_', " "))));
+    for counter in &counters {
+        page.push_str(&format!(
+            "<th scope=\"col\" title=\"{}\">{}</th>",
+            escape(&counter.meaning),
+            escape(&counter.title)
+        ));
     }
     page.push_str("</tr></thead>\n");
     for (row, sites) in decided.iter().filter(|(_, sites)| !sites.is_empty()) {
         page.push_str(&format!(
             "<tbody>\n<tr class=\"name\"><th scope=\"rowgroup\" colspan=\"{}\"><span><b>{}</b> {}</span></th></tr>\n",
-            names.len() + 1,
+            counters.len() + 1,
             escape(&row.workload),
-            escape(&of_row(row))
+            escape(&of_row(results, row))
         ));
-        for (site, figures) in sites {
-            page.push_str(&format!("<tr><th class=\"text\" scope=\"row\">{}</th>", escape(site)));
-            for name in &names {
-                page.push_str(&cell(figures.get(name).copied(), false));
+        for (name, site) in sites {
+            page.push_str(&format!("<tr><th class=\"text\" scope=\"row\">{}</th>", escape(name)));
+            for counter in &counters {
+                page.push_str(&cell(site.get(counter.name.as_str()).copied(), false));
             }
             page.push_str("</tr>\n");
         }
@@ -104,24 +106,22 @@ fn elisions(rows: &[&Row], page: &mut String) {
     page.push_str("</table></div>\n");
 }
 
-type Site<'a> = (&'a str, BTreeMap<&'static str, Spread>);
-
 /// What a row's sites add up to.
-fn of_row(row: &Row) -> String {
+fn of_row(results: &Results, row: &Row) -> String {
     let mut parts = vec![format!(
         "per {}, {}, {}",
         row.unit,
         count(u64::from(row.threads), "thread"),
         row.kernel_label()
     )];
-    for (key, words) in [("elided", "pages elided"), ("rounds_forced", "rounds forced")] {
-        let spread = ceasefire_results::schema::counter(key).and_then(|known| (known.get)(row));
-        parts.extend(spread.map(|spread| format!("{} {words}", figure(spread.median))));
+    parts.extend(row.elided.map(|elided| format!("{} pages elided", figure(elided.pages.median))));
+    for shown in results.shown(|counter| counter.summary.is_some()) {
+        let (Some(spread), Some(words)) = (shown.get(row), &shown.counter.summary) else { continue };
+        parts.push(match shown.counter.is_level() {
+            true => format!("{} {words}", grouped(spread.median)),
+            false => format!("{} {words}", figure(spread.median)),
+        });
     }
-    parts.extend(
-        row.abis_figure("spte_bytes")
-            .map(|bytes| format!("{} bytes of software page tables", grouped(bytes.median))),
-    );
     parts.extend(row.checked.map(|checked| {
         format!("{} elisions checked, {} wrong", grouped(checked as f64), row.violations.unwrap_or(0))
     }));
@@ -150,8 +150,10 @@ fn table(rows: &[&Row], columns: &Columns, label: &str, page: &mut String) {
 }
 
 /// Which columns this file needs: a kernel or a machine that is everywhere the same stands in the environment.
-struct Columns {
+struct Columns<'a> {
     figures: Vec<&'static Counter>,
+    /// Of the mechanisms, where the rows stand with their units.
+    own: Vec<Shown<'a>>,
     has_kernel: bool,
     /// What tells rows apart beside kernel, workload and threads.
     conditions: Vec<&'static Condition>,
@@ -159,12 +161,18 @@ struct Columns {
     has_units: bool,
 }
 
-impl Columns {
+impl<'a> Columns<'a> {
     /// The wanted figures that at least one row has.
-    fn of(rows: &[&Row], has_units: bool, wanted: impl Fn(&Counter) -> bool) -> Columns {
+    fn of(
+        results: &'a Results,
+        rows: &[&Row],
+        has_units: bool,
+        wanted: impl Fn(&Counter) -> bool,
+    ) -> Columns<'a> {
         let is_measured = |figure: &&Counter| rows.iter().any(|row| (figure.get)(row).is_some());
         Columns {
             figures: COUNTERS.iter().filter(|figure| wanted(figure)).filter(is_measured).collect(),
+            own: if has_units { results.shown(|counter| counter.table) } else { Vec::new() },
             has_kernel: rows.iter().any(|row| row.kernel_label() != rows[0].kernel_label()),
             conditions: Condition::telling(rows),
             has_units,
@@ -174,6 +182,7 @@ impl Columns {
     fn number(&self) -> usize {
         let has_targets = self.figures.iter().any(|figure| figure.key == "received");
         1 + self.figures.len()
+            + self.own.len()
             + if self.has_units { 2 } else { 0 }
             + usize::from(has_targets)
             + usize::from(self.has_kernel)
@@ -198,6 +207,13 @@ impl Columns {
                 page.push_str("<th scope=\"col\" title=\"Received divided by sent\">targets / sent</th>");
             }
         }
+        for shown in &self.own {
+            page.push_str(&format!(
+                "<th scope=\"col\" title=\"{}\">{}</th>",
+                escape(&shown.counter.meaning),
+                escape(&shown.counter.title)
+            ));
+        }
         if self.has_units {
             page.push_str("<th scope=\"col\">units</th><th scope=\"col\">repeats</th>");
         }
@@ -219,6 +235,9 @@ impl Columns {
                     row.targets_per_shootdown().map_or_else(|| ABSENT.into(), crate::numbers::figure);
                 page.push_str(&format!("<td>{}</td>", escape(&targets)));
             }
+        }
+        for shown in &self.own {
+            page.push_str(&cell(shown.get(row), false));
         }
         if self.has_units {
             page.push_str(&format!("<td>{}</td><td>{}</td>", grouped(row.units as f64), row.repeats));

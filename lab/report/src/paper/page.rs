@@ -32,7 +32,7 @@ pub fn html(paper: &Paper) -> Result<String> {
     whole.controls = paper.controls.clone();
     controls::controls(&whole, &mut page);
     notes::environment(&whole, &mut page);
-    notes::definitions(&mut page);
+    notes::definitions(&whole, &mut page);
     notes::reproduce(&whole, &mut page);
     page.push_str(&format!(
         "<footer>Written by ceasefire {} in the form {}. This page loads nothing and runs no script.</footer>\n</main>\n</body>\n</html>\n",

@@ -263,6 +263,7 @@ pub fn key(kernel: &str, mode: Option<&str>) -> RowKey {
 
 pub fn environment(kernels: &[&str]) -> Environment {
     Environment {
+        mechanisms: Vec::new(),
         ceasefire: "0.1.0".into(),
         date: "2026-03-01T12:00:00Z".into(),
         command: Some(
