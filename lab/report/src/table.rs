@@ -4,6 +4,7 @@
 
 use crate::finding::in_order;
 use crate::numbers::{figure, grouped, median, with_range, ABSENT};
+use crate::page::controls::promises;
 use ceasefire_base::text::{clean, command, count, flow, pad_left, pad_right, width, wrap, Paint};
 use ceasefire_results::mechanism::{per_fault, Shown};
 use ceasefire_results::schema::{Condition, Control, Results, Row, Unmeasured};
@@ -416,21 +417,7 @@ fn controls(results: &Results, options: &Options, lines: &mut Vec<String>) {
     lines.push(String::new());
     title("Controls", Paint::Strong, options, lines);
     lines.extend(wrap(&summary, "  ", 2, columns).iter().map(|line| options.paint(paint, line)));
-    let mut rest: &[Control] = &results.controls;
-    while let Some(first) = rest.first() {
-        let place = |control: &Control| {
-            (
-                control.workload.clone(),
-                control.kernel.clone(),
-                control.mode.clone(),
-                control.threads,
-                control.vcpus,
-                control.nodes,
-            )
-        };
-        let end = rest.iter().position(|control| place(control) != place(first)).unwrap_or(rest.len());
-        let (group, after) = rest.split_at(end);
-        rest = after;
+    for group in promises(&results.controls) {
         control_line(group, options, lines);
     }
     let disagreements = results.disagreements().len();

@@ -6,6 +6,7 @@ use crate::schema::{Elided, Results, Row};
 use crate::stats::Spread;
 use ceasefire_mechanism::{Counter, Mechanism, Names, Source, Total};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::OnceLock;
 
 /// Of one repeat: a mechanism's counters by the kernel's names.
 pub type Counted = BTreeMap<String, BTreeMap<String, u64>>;
@@ -115,8 +116,11 @@ pub(crate) fn describe<'a>(known: &mut Vec<Mechanism>, counted: impl Iterator<It
     let is_missing = |mechanism: &Mechanism| {
         counted.contains(&mechanism.name) && known.iter().all(|known| known.name != mechanism.name)
     };
-    let built_in = ceasefire_mechanism::built_in().unwrap_or_default();
-    let missing: Vec<Mechanism> = built_in.into_iter().filter(is_missing).collect();
+    // Parsed once: a reader of many files asks for each.
+    static BUILT_IN: OnceLock<Vec<Mechanism>> = OnceLock::new();
+    let built_in = BUILT_IN.get_or_init(|| ceasefire_mechanism::built_in().unwrap_or_default());
+    let missing: Vec<Mechanism> =
+        built_in.iter().filter(|mechanism| is_missing(mechanism)).cloned().collect();
     known.extend(missing);
 }
 

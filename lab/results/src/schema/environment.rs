@@ -10,6 +10,9 @@ use std::collections::BTreeMap;
 pub struct Environment {
     #[serde(default)]
     pub ceasefire: String,
+    /// Of the checkout that measured, with `-dirty` where it had changes.
+    #[serde(default)]
+    pub commit: Option<String>,
     /// UTC, `2026-03-01T12:00:00Z`.
     #[serde(default)]
     pub date: String,
