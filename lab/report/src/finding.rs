@@ -2,56 +2,12 @@
 //! The one sentence above a report: computed from the rows, with its condition, and nothing else.
 
 use crate::numbers::{figure, prose_percent as percent};
+use crate::rows::{list, shown};
 use crate::summary::{Change, Summary};
 use ceasefire_base::text::count;
 use ceasefire_results::schema::{Results, Row};
 use ceasefire_results::stats;
 use std::collections::BTreeSet;
-
-/// Rows that say something about shootdowns: not the controls, not the cost rows, targets measured.
-pub(crate) fn shown(results: &Results) -> Vec<&Row> {
-    results.rows.iter().filter(|row| !row.control && !row.cost && row.received_per_unit.is_some()).collect()
-}
-
-/// Kernels and modes in the order they appear; the baseline is `vanilla` if it is there, else the first.
-pub(crate) fn kernels(rows: &[&Row]) -> Vec<String> {
-    let mut labels: Vec<String> = Vec::new();
-    for row in rows {
-        let label = row.kernel_label();
-        if !labels.contains(&label) {
-            labels.push(label);
-        }
-    }
-    if let Some(index) = labels.iter().position(|label| label == "vanilla") {
-        let baseline = labels.remove(index);
-        labels.insert(0, baseline);
-    }
-    labels
-}
-
-/// Rows for a table: workloads in the file's order, then threads, then kernels side by side.
-pub(crate) fn in_order(results: &Results, cost: bool) -> Vec<&Row> {
-    let mut rows: Vec<&Row> = results.rows.iter().filter(|row| row.cost == cost).collect();
-    let mut workloads: Vec<&str> = Vec::new();
-    for row in &rows {
-        if !workloads.contains(&row.workload.as_str()) {
-            workloads.push(&row.workload);
-        }
-    }
-    let labels = kernels(&rows);
-    let place = |row: &Row| {
-        let label = row.kernel_label();
-        (
-            workloads.iter().position(|name| *name == row.workload),
-            row.nodes,
-            row.threads,
-            row.vcpus,
-            labels.iter().position(|known| *known == label),
-        )
-    };
-    rows.sort_by_cached_key(|row| place(row));
-    rows
-}
 
 pub(crate) const SHOOTDOWN: &str =
     "A TLB shootdown is what a kernel does when it changes a mapping: the CPU that changes it interrupts \
@@ -87,15 +43,6 @@ pub(crate) fn subject(results: &Results) -> Option<String> {
         ),
         (_, []) => return None,
     })
-}
-
-/// `a, b and c`
-pub(crate) fn list(words: &[String]) -> String {
-    match words {
-        [] => String::new(),
-        [one] => one.clone(),
-        [most @ .., last] => format!("{} and {last}", most.join(", ")),
-    }
 }
 
 /// One kernel: how many CPUs one shootdown interrupts, which is independent of every unit.

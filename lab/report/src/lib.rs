@@ -8,6 +8,7 @@ pub mod page;
 pub mod paper;
 mod picture;
 pub mod publish;
+mod rows;
 mod screen;
 pub mod selftests;
 mod summary;

@@ -8,6 +8,7 @@ mod plots;
 pub(crate) mod tables;
 
 use crate::finding;
+use crate::rows;
 use ceasefire_base::text::count;
 use ceasefire_base::Result;
 use ceasefire_results::Results;
@@ -106,7 +107,7 @@ fn shapes(results: &Results) -> Option<String> {
     let vcpus: BTreeSet<u32> = results.rows.iter().map(|row| row.vcpus).collect();
     let nodes: BTreeSet<u32> = results.rows.iter().map(|row| row.nodes.max(1)).collect();
     let listed =
-        |numbers: &BTreeSet<u32>| finding::list(&numbers.iter().map(u32::to_string).collect::<Vec<_>>());
+        |numbers: &BTreeSet<u32>| rows::list(&numbers.iter().map(u32::to_string).collect::<Vec<_>>());
     let largest = *vcpus.last()?;
     let words = format!("{} {}", listed(&vcpus), if largest == 1 { "vCPU" } else { "vCPUs" });
     Some(match nodes.last() {

@@ -3,8 +3,8 @@
 //! or the first picture of a page.
 
 use crate::chart::colour_class;
-use crate::finding::list;
 use crate::numbers::{figure, prose_percent as percent};
+use crate::rows::list;
 use crate::summary::{Change, Line, Summary};
 use crate::svg::{Anchor, Svg};
 use ceasefire_base::text::count;

@@ -2,10 +2,10 @@
 //! Published figures: what stands between `<!-- figures: NAME -->` and `<!-- end -->` in the documents is written from
 //! results that are kept beside them, and from nothing else.
 
-use crate::finding::list;
 use crate::numbers::{figure, grouped, median, prose_percent};
 use crate::paper::found;
 use crate::picture;
+use crate::rows::list;
 use crate::summary::{Change, Line, Rise, Summary};
 use ceasefire_base::text::{count, width, wrap};
 use ceasefire_base::{disk, Error, Result};

@@ -2,8 +2,8 @@
 //! Variants of one kernel, or kernels, side by side: a line per workload where most threads ran, each variant held
 //! against the first, and what rose beside it.
 
-use crate::finding::{kernels, shown};
 use crate::numbers::{figure, percent};
+use crate::rows::{kernels, shown};
 use ceasefire_results::schema::{counter, Condition, Counter, Results, Row};
 use ceasefire_results::stats::Spread;
 

@@ -2,9 +2,9 @@
 //! The results for a terminal. One line per row where that fits, grouped by workload where it does not,
 //! and stacked lines on a narrow screen. A number is never broken.
 
-use crate::finding::in_order;
 use crate::numbers::{figure, grouped, median, with_range, ABSENT};
-use crate::page::controls::promises;
+use crate::rows::in_order;
+use crate::rows::promises;
 use ceasefire_base::text::{clean, command, count, flow, pad_left, pad_right, width, wrap, Paint};
 use ceasefire_results::mechanism::{per_fault, Shown};
 use ceasefire_results::schema::{Condition, Control, Results, Row, Unmeasured};

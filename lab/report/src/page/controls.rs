@@ -3,6 +3,7 @@
 
 use super::parts::{head, note, section, table};
 use crate::numbers::{grouped, ABSENT};
+use crate::rows::promises;
 use ceasefire_base::text::count;
 use ceasefire_results::schema::{counter, Control, Results};
 use ceasefire_results::Verdict;
@@ -123,31 +124,4 @@ fn cell(control: Option<&Control>) -> Markup {
             span class=(class) { (word) }
         }
     }
-}
-
-/// What one row promised, from every source that counts it.
-pub(crate) fn promises(controls: &[Control]) -> Vec<&[Control]> {
-    let place = |control: &Control| {
-        (
-            control.workload.clone(),
-            control.threads,
-            control.kernel.clone(),
-            control.mode.clone(),
-            control.vcpus,
-            control.nodes,
-        )
-    };
-    let mut groups = Vec::new();
-    let mut start = 0;
-    for end in 1..=controls.len() {
-        let is_other = controls.get(end).map_or(true, |next| {
-            let group = &controls[start..end];
-            place(next) != place(&group[0]) || group.iter().any(|known| known.source == next.source)
-        });
-        if is_other {
-            groups.push(&controls[start..end]);
-            start = end;
-        }
-    }
-    groups
 }

@@ -3,8 +3,8 @@
 
 use super::parts::{figure, note, section};
 use crate::chart::{self, Bar, Series};
-use crate::finding;
 use crate::picture;
+use crate::rows;
 use crate::summary::Summary;
 use crate::svg::Svg;
 use ceasefire_base::text::count;
@@ -27,7 +27,7 @@ pub(super) fn first(results: &Results) -> Markup {
 }
 
 pub(super) fn plots(results: &Results) -> Markup {
-    let rows = finding::shown(results);
+    let rows = rows::shown(results);
     let all: Vec<(&str, Vec<&Row>)> =
         by_workload(&rows).into_iter().filter(|(_, rows)| thread_counts(rows).len() > 1).collect();
     // A flat line at zero is a sentence.
@@ -44,7 +44,7 @@ pub(super) fn plots(results: &Results) -> Markup {
                axes are linear and start at zero. Each workload has its own unit and its own scale."))
         @if !silent.is_empty() {
             @let names: Vec<String> = silent.iter().map(|(name, _)| name.to_string()).collect();
-            (note(&format!("No CPU is interrupted at any number of threads in {}.", finding::list(&names))))
+            (note(&format!("No CPU is interrupted at any number of threads in {}.", rows::list(&names))))
         }
         (legend(&labels))
         div.grid {
@@ -85,7 +85,7 @@ fn series_of<'a>(rows: &[&'a Row]) -> Vec<(String, Vec<&'a Row>)> {
     let is_twice = rows.iter().enumerate().any(|(index, a)| rows[..index].iter().any(|b| is_same(a, b)));
     let told = if is_twice { Condition::telling(rows) } else { Vec::new() };
     let mut series: Vec<(String, Vec<&Row>)> = Vec::new();
-    for label in finding::kernels(rows) {
+    for label in rows::kernels(rows) {
         for row in rows.iter().filter(|row| row.kernel_label() == label) {
             let words = told.iter().filter_map(|condition| (condition.words)(row));
             let name = std::iter::once(label.clone()).chain(words).collect::<Vec<_>>().join(", ");
@@ -146,8 +146,8 @@ fn mark(index: usize, label: &str) -> Markup {
 /// Several kernels: received, side by side, at the most threads they share. One kernel: the workloads that
 /// have no curve, with what became of their flush requests.
 pub(super) fn bars(results: &Results) -> Markup {
-    let rows = finding::shown(results);
-    let kernels = finding::kernels(&rows);
+    let rows = rows::shown(results);
+    let kernels = rows::kernels(&rows);
     if kernels.len() > 1 {
         return side_by_side(results, &rows, &kernels);
     }

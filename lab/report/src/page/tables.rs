@@ -3,8 +3,8 @@
 
 use super::parts::{items, note, table, Level};
 use super::plots::by_workload;
-use crate::finding;
 use crate::numbers::{figure, grouped, prose_percent, with_range, ABSENT};
+use crate::rows;
 use crate::table::checked_sentence;
 use ceasefire_base::text::count;
 use ceasefire_mechanism::{Mechanism, Sites};
@@ -14,7 +14,7 @@ use ceasefire_results::stats::Spread;
 use maud::{html, Markup};
 
 pub(crate) fn counts(results: &Results, level: Level) -> Markup {
-    let rows = finding::in_order(results, false);
+    let rows = rows::in_order(results, false);
     if rows.is_empty() {
         return html! {};
     }
@@ -230,14 +230,14 @@ const HIDDEN: [&str; 7] =
     ["walks", "assists_accessed", "assists_dirty", "cr3_flush", "cr3_noflush", "invlpg", "invpcid"];
 
 pub(crate) fn cost(results: &Results, level: Level) -> Markup {
-    let rows = finding::in_order(results, true);
+    let rows = rows::in_order(results, true);
     if rows.is_empty() {
         return html! {};
     }
     let is_counted = |counter: &&Counter| rows.iter().any(|row| (counter.get)(row).is_some());
     let hidden: Vec<&Counter> = HIDDEN.iter().filter_map(|key| counter(key)).filter(is_counted).collect();
     let modelled = counter("cycles_modelled").filter(is_counted);
-    let baseline = finding::kernels(&rows).into_iter().next().unwrap_or_default();
+    let baseline = rows::kernels(&rows).into_iter().next().unwrap_or_default();
     let inner = html! {
         thead { tr {
             @for name in ["workload", "kernel", "unit"] { th.text scope="col" { (name) } }
