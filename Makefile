@@ -6,7 +6,7 @@ CARGO      ?= cargo
 TARGET     := $(or $(CARGO_TARGET_DIR),target)
 CEASEFIRE  := $(TARGET)/release/ceasefire
 
-.PHONY: help toolchain tool watch build demo paper lab test machine-fuzz kernel-tree kernel-export kernel-series kernel-deb hardware-check hardware-report clean
+.PHONY: help toolchain tool watch build demo figures paper lab test machine-fuzz kernel-tree kernel-export kernel-series kernel-deb hardware-check hardware-report clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -37,6 +37,9 @@ build: tool ## build kernels and the emulator into the cache
 
 demo: tool ## build, boot, measure, report: the tour (out/report.html)
 	@$(CEASEFIRE) lab demo
+
+figures: tool ## write every published figure from out/results.json; RESULTS=FILE for another one (docs/measured)
+	@$(CEASEFIRE) lab publish $(RESULTS)
 
 paper: tool ## the ABIS paper's evaluation again, each figure beside ours (out/paper/paper.html; half an hour, goes on where stopped)
 	@$(CEASEFIRE) lab paper

@@ -20,6 +20,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "support/arch.h"
+
 #define THREADS_MAX 256
 #define PAGE_BYTES 4096UL
 
@@ -144,10 +146,15 @@ static inline uint64_t checksum_add(uint64_t sum, uint64_t word)
 	return (sum ^ word) * 0x100000001b3ULL;
 }
 
-static inline void cpu_pause(void)
-{
-	__builtin_ia32_pause();
-}
+/*
+ * The mechanism under test: its switch, a setting beside it, its counters.
+ * Return: a path; "" in a kernel without it.
+ */
+const char *mechanism_switch(void);
+const char *mechanism_setting(const char *name);
+const char *mechanism_counters(void);
+/* Not for this process. Return: 0, also where there is no mechanism; or -errno. */
+int mechanism_refuse(void);
 
 /*
  * Between two measured calls under spinners. On a round-robin emulator a kernel

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Lines for a terminal of a given width: breaking between words, padding, colour.
 
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
 /// Narrower than this no sentence can be laid out; wider terminals than this are not filled.
 const WIDTH_MIN: usize = 24;
 const WIDTH_MAX: usize = 160;
@@ -48,8 +50,9 @@ pub fn use_colour(is_tty: bool) -> bool {
     is_tty && !is_set("NO_COLOR") && std::env::var_os("TERM").map_or(true, |term| term != "dumb")
 }
 
+/// Columns that a text takes, wide letters two.
 pub fn width(text: &str) -> usize {
-    text.chars().count()
+    text.width()
 }
 
 pub fn pad_left(text: &str, columns: usize) -> String {
@@ -73,34 +76,45 @@ pub fn count(number: u64, noun: &str) -> String {
 /// Lays tokens out in lines of at most `columns`, the first line after `first`, the others after `rest`
 /// blanks. Breaks between tokens; inside one only where it fits no line at all, then at its blanks first.
 pub fn flow(tokens: &[String], first: &str, rest: usize, columns: usize) -> Vec<String> {
-    let room = columns.saturating_sub(rest.max(width(first)));
-    let mut lines = Vec::new();
-    let mut line = first.to_string();
-    let mut is_fresh = true;
-    for token in tokens {
-        let pieces: Vec<&str> =
-            if width(token) > room { token.split_whitespace().collect() } else { vec![token.as_str()] };
-        for piece in pieces {
-            if !is_fresh && width(&line) + 1 + width(piece) > columns {
-                lines.push(std::mem::replace(&mut line, " ".repeat(rest)));
-                is_fresh = true;
+    let room = columns.saturating_sub(rest.max(width(first))).max(1);
+    let parts: Vec<String> = tokens
+        .iter()
+        .map(|token| match width(token) <= room {
+            true => token.split_whitespace().collect::<Vec<_>>().join(BOUND),
+            false => {
+                token.split_whitespace().flat_map(|word| pieces(word, room)).collect::<Vec<_>>().join(" ")
             }
-            if !is_fresh {
-                line.push(' ');
-            }
-            is_fresh = false;
-            // The last resort for endless names; a number stands whole whatever the width.
-            let is_number = piece.chars().all(|c| c.is_ascii_digit() || ",.-+e%<()".contains(c));
-            for c in piece.chars() {
-                if width(&line) >= columns && !is_number {
-                    lines.push(std::mem::replace(&mut line, " ".repeat(rest)));
-                }
-                line.push(c);
-            }
+        })
+        .collect();
+    let indent = " ".repeat(rest);
+    let options = textwrap::Options::new(columns)
+        .initial_indent(first)
+        .subsequent_indent(&indent)
+        .break_words(false)
+        .word_separator(textwrap::WordSeparator::AsciiSpace)
+        .word_splitter(textwrap::WordSplitter::NoHyphenation)
+        .wrap_algorithm(textwrap::WrapAlgorithm::FirstFit);
+    textwrap::wrap(&parts.join(" "), options).into_iter().map(|line| line.replace(BOUND, " ")).collect()
+}
+
+/// A blank at which no line ends.
+const BOUND: &str = "\u{a0}";
+
+/// The last resort for endless names; a number stands whole whatever the width.
+fn pieces(word: &str, room: usize) -> Vec<String> {
+    let is_number = word.chars().all(|c| c.is_ascii_digit() || ",.-+e%<()".contains(c));
+    if is_number || width(word) <= room {
+        return vec![word.to_string()];
+    }
+    let mut pieces = vec![String::new()];
+    for c in word.chars() {
+        if let Some(last) = pieces.last_mut().filter(|last| width(last) + c.width().unwrap_or(0) <= room) {
+            last.push(c);
+        } else {
+            pieces.push(c.to_string());
         }
     }
-    lines.push(line);
-    lines
+    pieces
 }
 
 /// A sentence broken at its blanks.

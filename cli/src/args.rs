@@ -104,6 +104,19 @@ pub enum Verb {
         /// Where to write the page
         #[arg(long, short, value_name = "FILE", default_value = "out/report.html")]
         output: PathBuf,
+        /// Write this SVG file instead: each mode's share of the baseline's shootdowns
+        #[arg(long, value_name = "FILE")]
+        picture: Option<PathBuf>,
+    },
+    /// Keep these results in docs/measured/data and write every published figure and the README's
+    /// picture from them
+    Publish {
+        /// A file that demo or paper wrote
+        #[arg(default_value = "out/results.json")]
+        results: PathBuf,
+        /// Only say which published figures are not what the kept results give
+        #[arg(long)]
+        check: bool,
     },
     /// Read a saved guest log and say how that boot ended
     Parse {

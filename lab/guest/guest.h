@@ -42,6 +42,8 @@ struct tally port_tally(void);
 bool jobs_run(const char *path);
 /* Does a line of the file count instructions? */
 bool jobs_count_instructions(const char *path);
+/* What its lines say of the kernel's mechanisms, for all that runs later. */
+void jobs_mechanisms(const char *path);
 /* Print the boot line, as the running system shows itself. */
 void jobs_boot_line(void);
 

@@ -49,6 +49,7 @@ int main(void)
 	mounts_make();
 	if (jobs_count_instructions("/job"))
 		port_hold();
+	jobs_mechanisms("/job");
 	jobs_boot_line();
 	ext2_make();
 	loopback_up();

@@ -23,7 +23,9 @@
 #define WORKLOADS "/bin/workloads"
 #define SELFTESTS "/selftests"
 #define NOBODY 65534
-#define ARGUMENTS_MAX 48
+#define MECHANISM "mechanism "
+#define MECHANISM_WORDS_MAX 8
+#define ARGUMENTS_MAX 56
 #define TIMEOUT_S_DEFAULT 60
 #define TIMEOUT_S_COMMAND 600
 #define AFTER_KILL_MS 5000
@@ -220,6 +222,26 @@ struct run_line {
 	unsigned int threads, timeout_s;
 };
 
+/* What the workloads are told of the kernel's mechanisms: flags and values. */
+static char *mechanisms[MECHANISM_WORDS_MAX];
+static unsigned int mechanism_words;
+
+void jobs_mechanisms(const char *path)
+{
+	static char line[LINE_BYTES_MAX];
+	FILE *file = fopen(path, "re");
+
+	while (file && fgets(line, sizeof(line), file)) {
+		line[strcspn(line, "\r\n")] = '\0';
+		if (strncmp(line, MECHANISM, strlen(MECHANISM)) != 0 || mechanism_words + 2 > MECHANISM_WORDS_MAX)
+			continue;
+		mechanisms[mechanism_words++] = "--mechanism";
+		mechanisms[mechanism_words++] = strdup(line + strlen(MECHANISM));
+	}
+	if (file)
+		fclose(file);
+}
+
 static bool add(struct run_line *line, char *argument)
 {
 	if (line->count + 1 >= ARGUMENTS_MAX)
@@ -269,6 +291,8 @@ static bool parse_run(struct run_line *line, char *text)
 	*line = (struct run_line){ .workload = word ? word : "", .threads = 1, .timeout_s = TIMEOUT_S_DEFAULT };
 	add(line, WORKLOADS);
 	add(line, "run");
+	for (unsigned int i = 0; i < mechanism_words; i++)
+		add(line, mechanisms[i]);
 	if (!word || !add(line, word)) {
 		port_refusal("fail", "", 0, "the job's run line names no workload");
 		return false;
@@ -376,8 +400,10 @@ static bool do_selftest(char *text)
 
 void jobs_boot_line(void)
 {
-	char *argv[] = { WORKLOADS, "boot", NULL };
+	char *argv[2 + MECHANISM_WORDS_MAX + 1] = { WORKLOADS, "boot" };
 
+	for (unsigned int i = 0; i < mechanism_words; i++)
+		argv[2 + i] = mechanisms[i];
 	if (start(&child, argv, NULL)) {
 		port_log("no process for " WORKLOADS);
 		return;
@@ -390,6 +416,10 @@ void jobs_boot_line(void)
 static bool do_line(char *line)
 {
 	char reason[320];
+
+	/* Read before anything ran. */
+	if (strncmp(line, MECHANISM, strlen(MECHANISM)) == 0)
+		return true;
 
 	if (strncmp(line, "run ", 4) == 0)
 		return do_run(line + 4);

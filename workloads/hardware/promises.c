@@ -33,13 +33,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "workload.h"
 
-#define PR_SET_ABIS 0x41424901
 #define HUGE_BYTES (2UL << 20)
 #define NEIGHBOURS 16UL
 #define FLUSH_PAGES 64UL	/* more than Linux flushes one by one */
@@ -215,8 +213,8 @@ static int setup(struct run *run)
 	struct region region;
 
 	memset(&state, 0, sizeof(state));
-	/* With ABIS as without: this is about the processor, and flush() must flush. */
-	prctl(PR_SET_ABIS, 0UL, 0UL, 0UL, 0UL);
+	/* With a mechanism as without: this is about the processor, and flush() must flush. */
+	mechanism_refuse();
 	state.clear_refs = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
 	state.smaps = open("/proc/self/smaps", O_RDONLY | O_CLOEXEC);
 	if (state.clear_refs < 0 || state.smaps < 0)

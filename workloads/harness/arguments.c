@@ -13,9 +13,9 @@
 void arguments_usage(void)
 {
 	fprintf(stderr, "usage: workloads list\n"
-			"       workloads boot\n"
+			"       workloads boot [--mechanism SPEC]...\n"
 			"       workloads run NAME [--threads N] [--repeats R] [--seed S] [--units U]\n"
-			"                     [--cost] [--set KEY=VALUE]...\n");
+			"                     [--cost] [--set KEY=VALUE]... [--mechanism SPEC]...\n");
 }
 
 static int number(const char *flag, const char *text, uint64_t min, uint64_t max, uint64_t *out)
@@ -36,7 +36,8 @@ static int number(const char *flag, const char *text, uint64_t min, uint64_t max
 
 static int unknown_flag(const char *flag)
 {
-	static const char *const flags[] = { "--threads", "--repeats", "--seed", "--units", "--cost", "--set" };
+	static const char *const flags[] = { "--threads", "--repeats", "--seed", "--units", "--cost", "--set",
+					      "--mechanism" };
 	const char *nearest = NULL;
 
 	/* Three letters after the dashes are enough to tell them apart. */
@@ -44,9 +45,20 @@ static int unknown_flag(const char *flag)
 		if (strncmp(flag, flags[i], 5) == 0 || (strlen(flag) > 2 && strncmp(flag, flags[i], 4) == 0))
 			nearest = flags[i];
 	fprintf(stderr, "workloads: there is no flag \"%s\"%s%s\n", flag,
-		nearest ? "; nearest: " : "; the flags are --threads, --repeats, --seed, --units, --cost and --set",
+		nearest ? "; nearest: " : "; the flags are --threads, --repeats, --seed, --units, --cost, --set and --mechanism",
 		nearest ? nearest : "");
 	return -EINVAL;
+}
+
+int arguments_mechanism(const char *spec)
+{
+	int error = spec ? mechanism_add(spec) : -EINVAL;
+
+	if (error == -ENOSPC)
+		fprintf(stderr, "workloads: --mechanism may be given %d times\n", MECHANISMS_MAX);
+	else if (error)
+		fprintf(stderr, "workloads: --mechanism wants NAME[,KEY=VALUE]..., not \"%s\"\n", spec ? spec : "");
+	return error;
 }
 
 static int name(struct arguments *arguments, const char *text)
@@ -91,6 +103,8 @@ static int flag(struct arguments *arguments, int argc, char **argv, int *at)
 		if (error)
 			fprintf(stderr, "workloads: --set wants KEY=VALUE (at most %d times), not \"%s\"\n",
 				OPTIONS_MAX, value ? value : "");
+	} else if (strcmp(text, "--mechanism") == 0) {
+		error = arguments_mechanism(value);
 	} else {
 		error = unknown_flag(text);
 	}

@@ -3,7 +3,7 @@
  * What is counted around the measured part. Three sources: the kernel's own
  * file (the lab's kernels; it passes on what the emulated machine counts),
  * tracepoints (any kernel, as root), and the rows of /proc every kernel has.
- * What an ABIS kernel counts beside them is read with them (abis.c).
+ * What mechanisms count beside them is read with them (mechanism.c).
  * Files are opened and buffers touched beforehand, so that reading them maps,
  * unmaps and allocates nothing.
  */
@@ -226,7 +226,7 @@ void counters_begin(struct sample *sample)
 	clear(sample);
 	read_faults(sample);
 	tracepoints_read(sample, false);
-	abis_read(false);
+	mechanisms_read(false);
 	read_rows(sample);
 }
 
@@ -241,7 +241,7 @@ void counters_end(struct sample *sample)
 	clear(sample);
 	read_kernel(sample);
 	read_rows(sample);
-	abis_read(true);
+	mechanisms_read(true);
 	tracepoints_read(sample, true);
 	read_faults(sample);
 	combine(sample);
@@ -273,7 +273,7 @@ int counters_open(bool cost)
 	interrupts_fd = open("/proc/interrupts", O_RDONLY | O_CLOEXEC);
 	vmstat_fd = open("/proc/vmstat", O_RDONLY | O_CLOEXEC);
 	kernel_fd = open(KERNEL_COUNTERS, O_RDONLY | O_CLOEXEC);
-	abis_open();
+	mechanisms_open();
 	/* Probes cost instructions: a cost row does without them. What the machine counts costs none. */
 	if (cost)
 		return 0;

@@ -94,6 +94,20 @@ static int run_command(int argc, char **argv)
 	return fflush(stdout) || ferror(stdout) ? EXIT_FAIL : code;
 }
 
+static int boot_command(int argc, char **argv)
+{
+	for (int i = 0; i < argc; i += 2) {
+		if (strcmp(argv[i], "--mechanism") != 0) {
+			arguments_usage();
+			return EXIT_USAGE;
+		}
+		if (arguments_mechanism(i + 1 < argc ? argv[i + 1] : NULL))
+			return EXIT_USAGE;
+	}
+	protocol_boot();
+	return fflush(stdout) ? EXIT_FAIL : EXIT_PASS;
+}
+
 int main(int argc, char **argv)
 {
 	/* A program that goes away is an error to report, not a reason to die. */
@@ -104,8 +118,8 @@ int main(int argc, char **argv)
 	}
 	if (argc == 2 && strcmp(argv[1], "list") == 0)
 		workload_print_list();
-	else if (argc == 2 && strcmp(argv[1], "boot") == 0)
-		protocol_boot();
+	else if (argc >= 2 && strcmp(argv[1], "boot") == 0)
+		return boot_command(argc - 2, argv + 2);
 	else if (argc >= 2 && strcmp(argv[1], "run") == 0)
 		return run_command(argc - 2, argv + 2);
 	else if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0))

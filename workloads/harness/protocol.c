@@ -98,18 +98,17 @@ static unsigned long long memory_kib(void)
 	return at ? strtoull(at + strlen("MemTotal:"), NULL, 10) : 0;
 }
 
-/* What the kernel's own switch says; null in a kernel without one. */
+/* What the kernel's own switches say; null in a kernel without one. */
 static void print_mode(void)
 {
-	char mode[64];
+	char mode[256];
 
 	printf(",\"mode\":");
-	if (file_read("/sys/kernel/mm/abis/mode", mode, sizeof(mode)) <= 0) {
+	mechanisms_mode(mode, sizeof(mode));
+	if (mode[0])
+		protocol_string(mode);
+	else
 		printf("null");
-		return;
-	}
-	mode[strcspn(mode, "\n")] = '\0';
-	protocol_string(mode);
 }
 
 void protocol_boot(void)
@@ -148,17 +147,22 @@ static void print_count(const char *name, int64_t value)
 		printf("\"%s\":%lld", name, (long long)value);
 }
 
-static void print_abis(const struct abis_sample *sample)
+static void print_mechanisms(const struct counted *counted)
 {
-	printf(",\"abis\":");
-	if (!sample->is_there) {
-		printf("null");
-		return;
+	const char *before = "";
+
+	printf(",\"mechanisms\":{");
+	for (unsigned int i = 0; i < mechanisms_count(); i++) {
+		if (!counted[i].is_there)
+			continue;
+		printf("%s\"%s\":{", before, mechanism_name(i));
+		for (unsigned int j = 0; j < counted[i].pairs; j++)
+			printf("%s\"%s\":%llu", j ? "," : "", counted[i].pair[j].name,
+			       (unsigned long long)counted[i].pair[j].value);
+		putchar('}');
+		before = ",";
 	}
-	for (unsigned int i = 0; i < sample->pairs; i++)
-		printf("%c\"%s\":%llu", i ? ',' : '{', sample->pair[i].name,
-		       (unsigned long long)sample->pair[i].value);
-	printf(sample->pairs ? "}" : "{}");
+	putchar('}');
 }
 
 void protocol_run(const struct outcome *outcome)
@@ -185,7 +189,7 @@ void protocol_run(const struct outcome *outcome)
 		print_count("received", run->expect_received);
 		putchar('}');
 	}
-	print_abis(&outcome->abis);
+	print_mechanisms(outcome->mechanism);
 	printf(",\"extra\":{");
 	for (unsigned int i = 0; i < outcome->extras; i++)
 		printf("%s\"%s\":%.17g", i ? "," : "", outcome->extra[i].key, outcome->extra[i].value);

@@ -16,7 +16,6 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-#include <x86intrin.h>
 
 #include "harness.h"
 
@@ -119,7 +118,7 @@ static int measured(struct outcome *outcome, bool cost)
 {
 	struct run *run = &outcome->run;
 	struct sample begin;
-	uint64_t begin_ns, begin_tsc, end_tsc;
+	uint64_t begin_ns, begin_ticks, end_ticks;
 	int error;
 
 	counters_begin(&begin);
@@ -127,15 +126,15 @@ static int measured(struct outcome *outcome, bool cost)
 		wait_for_tick();
 	counters_begin_nearest(&begin);
 	begin_ns = now_ns();
-	begin_tsc = __rdtsc();
+	begin_ticks = cpu_ticks();
 	error = run->workload->measure(run);
-	end_tsc = __rdtsc();
+	end_ticks = cpu_ticks();
 	outcome->duration_ns = now_ns() - begin_ns;
 	counters_end(&outcome->counted);
 	counters_subtract(&outcome->counted, &begin);
-	abis_subtract(&outcome->abis);
+	mechanisms_subtract(outcome->mechanism);
 	/* Under `-icount shift=0` the time stamp counter counts instructions. */
-	outcome->counted.value[INSTRUCTIONS] = cost ? (int64_t)(end_tsc - begin_tsc) : -1;
+	outcome->counted.value[INSTRUCTIONS] = cost ? (int64_t)(end_ticks - begin_ticks) : -1;
 	return error;
 }
 

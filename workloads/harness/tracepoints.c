@@ -22,6 +22,8 @@
 #define CPUS_MAX 1024
 #define TLB_FLUSH_REASONS_LOCAL 4	/* reasons 0 to 3 flush this CPU; later ones are IPIs */
 
+#define FILTER_BYTES 512
+#define FUNCTION_BYTES 32	/* one more function in a filter */
 #define FILES_WANTED (4 * CPUS_MAX + 64)
 
 enum event { EV_OTHER, EV_LOCAL_FULL, EV_RECEIVED, EV_KERNEL_RECEIVED, EVENTS };
@@ -128,9 +130,10 @@ static void open_event(enum event event, const char *root, const char *name, con
 void tracepoints_open(void)
 {
 	struct rlimit files;
-	unsigned long long user, owed, range, all;
+	unsigned long long user, range, all;
 	const char *root;
-	char filter[256];
+	char filter[FILTER_BYTES], others[FILTER_BYTES], name[128];
+	int length, others_length;
 
 	if (geteuid() != 0)
 		return;
@@ -153,17 +156,22 @@ void tracepoints_open(void)
 	all = symbol_address("do_flush_tlb_all");
 	if (!user || !range || !all)
 		return;
-	/* Only in kernels whose ABIS flushes single CPUs. */
-	owed = symbol_address("abis_flush_owed");
-	if (!owed)
-		owed = user;
-	snprintf(filter, sizeof(filter), "func==0x%llx || func==0x%llx", user, owed);
+	length = snprintf(filter, sizeof(filter), "func==0x%llx", user);
+	others_length = snprintf(others, sizeof(others), "func!=0x%llx && func!=0x%llx && func!=0x%llx", user, range,
+				 all);
+	for (unsigned int i = 0; mechanisms_flush_function(i, name, sizeof(name)); i++) {
+		unsigned long long own = symbol_address(name);
+
+		/* Only in kernels that have the mechanism. */
+		if (!own || length + FUNCTION_BYTES > FILTER_BYTES || others_length + FUNCTION_BYTES > FILTER_BYTES)
+			continue;
+		length += snprintf(filter + length, FUNCTION_BYTES, " || func==0x%llx", own);
+		others_length += snprintf(others + others_length, FUNCTION_BYTES, " && func!=0x%llx", own);
+	}
 	open_event(EV_RECEIVED, root, "csd/csd_queue_cpu", filter);
 	snprintf(filter, sizeof(filter), "func==0x%llx || func==0x%llx", range, all);
 	open_event(EV_KERNEL_RECEIVED, root, "csd/csd_queue_cpu", filter);
-	snprintf(filter, sizeof(filter), "func!=0x%llx && func!=0x%llx && func!=0x%llx && func!=0x%llx", user, owed,
-		 range, all);
-	open_event(EV_OTHER, root, "csd/csd_queue_cpu", filter);
+	open_event(EV_OTHER, root, "csd/csd_queue_cpu", others);
 }
 
 void tracepoints_close(void)

@@ -19,7 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -31,7 +30,6 @@
 #include "support/system_files.h"
 
 #define SWAP_BYTES (64UL << 20)
-#define PR_SET_ABIS 0x41424901
 
 struct change {
 	const char *name;
@@ -201,7 +199,7 @@ static int options_read(struct run *run)
 		return workload_fail(run, "op is munmap, mprotect, remap, reclaim or migrate, not %s", op);
 	/* A kernel that leaves nothing out does not know the call. */
 	if (option_u64("refuse", 0))
-		prctl(PR_SET_ABIS, 0, 0, 0, 0);
+		mechanism_refuse();
 	idle.is_file = strcmp(memory, "file") == 0;
 	if (!idle.is_file && strcmp(memory, "anon") != 0)
 		return workload_fail(run, "memory is anon or file, not %s", memory);

@@ -8,7 +8,7 @@
  * Theory. Linux interrupts each CPU that runs the address space: sent = 1 and
  * received = threads - 1 for each barrier. A kernel that knows that the caller alone
  * holds the page interrupts nobody, and the barrier is none. No address space is
- * left alone by it that has said PR_SET_ABIS 0 (--set refuse=1).
+ * left alone by it that has refused it by prctl (--set refuse=1).
  *
  * --set again=1: the same page each time, as most of them do it. After the first
  * time the caller's own store walks the page table and marks the page as used by
@@ -16,11 +16,9 @@
  */
 #include <errno.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 
 #include "workload.h"
 
-#define PR_SET_ABIS 0x41424901
 #define UNITS_MAX (1UL << 18)
 
 static struct {
@@ -34,8 +32,8 @@ static int setup(struct run *run)
 	if (!run->units || run->units > UNITS_MAX)
 		return workload_fail(run, "units is %llu, and must be 1 to %lu", (unsigned long long)run->units, UNITS_MAX);
 	/* A kernel that leaves nothing out does not know the call. */
-	if (option_u64("refuse", 0) && prctl(PR_SET_ABIS, 0, 0, 0, 0) && errno != EINVAL)
-		return workload_fail(run, "PR_SET_ABIS was refused");
+	if (option_u64("refuse", 0) && mechanism_refuse())
+		return workload_fail(run, "the mechanism's prctl was refused");
 	barrier.is_again = option_u64("again", 0);
 	barrier.bytes = (barrier.is_again ? 1 : run->units) * PAGE_BYTES;
 	barrier.area = area_reserve(barrier.bytes);

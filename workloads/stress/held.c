@@ -42,8 +42,6 @@
 /* Changes at random moments, for each unit of the others. */
 #define RACES 32U
 
-#define MODE "/sys/kernel/mm/abis/mode"
-#define ROUND_EVERY "/sys/kernel/mm/abis/round_every"
 
 struct scenario {
 	const char *name;
@@ -54,7 +52,7 @@ struct scenario {
 
 struct held held;
 
-static struct setting round_every = { .path = ROUND_EVERY, .value = "0" };
+static struct setting round_every = { .value = "0" };
 
 static uint64_t draw(uint64_t below)
 {
@@ -105,9 +103,9 @@ static int clear_bits(struct run *run, unsigned int region)
 
 static int set_mode(struct run *run, const char *mode)
 {
-	const int error = file_write(MODE, mode);
+	const int error = file_write(mechanism_switch(), mode);
 
-	return error ? workload_fail(run, MODE " cannot be set to %s: %s", mode, strerror(-error)) : 0;
+	return error ? workload_fail(run, "%s cannot be set to %s: %s", mechanism_switch(), mode, strerror(-error)) : 0;
 }
 
 static int touch_and_clear(struct run *run, unsigned int region)
@@ -396,7 +394,7 @@ static int options_read(struct run *run)
 			continue;
 		is_known = true;
 		if (scenarios[i].needs_mode && !held.is_idle)
-			return workload_skip(run, "%s needs a kernel that elides: --kernel abis:idle", held.scenario);
+			return workload_skip(run, "%s needs a kernel that leaves flushes out (--kernel NAME:MODE)", held.scenario);
 	}
 	return is_known ? 0 : workload_fail(run, "scenario is fresh, ranged, alone, again, used, synced, switched, unstamped, racing "
 					    "or all, not %s", held.scenario);
@@ -428,7 +426,7 @@ static int setup(struct run *run)
 	char mode[16] = "";
 	int error;
 
-	if (file_read(MODE, mode, sizeof(mode)) > 0)
+	if (file_read(mechanism_switch(), mode, sizeof(mode)) > 0)
 		held.mode = strncmp(mode, "full", 4) == 0 ? "full" : strncmp(mode, "idle", 4) == 0 ? "idle" : NULL;
 	held.is_idle = held.mode;
 	held.is_counted = elisions_are_counted();
@@ -460,8 +458,9 @@ static int setup(struct run *run)
 	held.order = REST;
 	if (!held.is_idle)
 		return 0;
+	round_every.path = mechanism_setting("round_every");
 	error = setting_change(&round_every);
-	return error ? workload_fail(run, ROUND_EVERY " cannot be set: %s", strerror(-error)) : 0;
+	return error ? workload_fail(run, "%s cannot be set: %s", round_every.path, strerror(-error)) : 0;
 }
 
 static int measure(struct run *run)

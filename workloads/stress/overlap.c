@@ -31,7 +31,6 @@
 #define PAGEMAP_PRESENT (1ULL << 63)
 #define WAIT_TURNS 48U
 #define LEAVE UINT64_MAX
-#define MODE "/sys/kernel/mm/abis/mode"
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22
@@ -140,8 +139,8 @@ static void switch_on(struct run *run)
 {
 	const uint64_t begun = now_ns();
 
-	if (file_write(MODE, state.mode))
-		workload_fail(run, MODE " cannot be set to %s", state.mode);
+	if (file_write(mechanism_switch(), state.mode))
+		workload_fail(run, "%s cannot be set to %s", mechanism_switch(), state.mode);
 	state.switch_ns = now_ns() - begun;
 }
 
@@ -183,9 +182,9 @@ static void pick_always(struct run *run)
 
 static int switch_mode(struct run *run, const char *mode)
 {
-	const int error = file_write(MODE, mode);
+	const int error = file_write(mechanism_switch(), mode);
 
-	return error ? workload_fail(run, MODE " cannot be set to %s: %s", mode, strerror(-error)) : 0;
+	return error ? workload_fail(run, "%s cannot be set to %s: %s", mechanism_switch(), mode, strerror(-error)) : 0;
 }
 
 static void sweep(struct run *run, uint64_t generation)
@@ -247,13 +246,13 @@ static int setup(struct run *run)
 	if (state.switching == NOT && strcmp(switching, "no"))
 		return workload_fail(run, "switch is no, before or during, not %s", switching);
 	if (state.switching != NOT) {
-		const int fd = open(MODE, O_RDWR | O_CLOEXEC);
+		const int fd = open(mechanism_switch(), O_RDWR | O_CLOEXEC);
 		const ssize_t got = fd < 0 ? -1 : read(fd, state.mode, sizeof(state.mode) - 1);
 
 		if (fd >= 0)
 			close(fd);
 		if (got <= 0)
-			return workload_skip(run, "switch needs a kernel with ABIS, and root");
+			return workload_skip(run, "switch needs a kernel with a mechanism, and root");
 		state.mode[strcspn(state.mode, "\n")] = '\0';
 	}
 	state.raw = mmap(NULL, (state.tables + 1) * TABLE_BYTES, PROT_READ | PROT_WRITE,

@@ -9,7 +9,7 @@
 
 bool elisions_are_counted(void)
 {
-	return access(ELISION_COUNTERS, R_OK) == 0;
+	return access(mechanism_counters(), R_OK) == 0;
 }
 
 uint64_t elisions_at(const char *site, const char *reason)
@@ -17,7 +17,7 @@ uint64_t elisions_at(const char *site, const char *reason)
 	char name[64];
 
 	snprintf(name, sizeof(name), "%s_%s", site, reason);
-	return file_row(ELISION_COUNTERS, name);
+	return file_row(mechanism_counters(), name);
 }
 
 uint64_t elisions_all(void)

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* /sys/kernel/debug/abis/counters: pages whose flush was left out, by site and reason. */
+/* The mechanism's counters: pages whose flush was left out, by site and reason. */
 #ifndef CEASEFIRE_ELISIONS_H
 #define CEASEFIRE_ELISIONS_H
 
 #include "workload.h"
-
-#define ELISION_COUNTERS "/sys/kernel/debug/abis/counters"
 
 bool elisions_are_counted(void);
 /* Return: the count, 0 where nobody counts. */

@@ -5,7 +5,7 @@ use super::read::table_options;
 use crate::args::{Output, Run, Where};
 use ceasefire_artifacts::Context;
 use ceasefire_base::{exec::print_line, Error, Result};
-use ceasefire_report::{page, table};
+use ceasefire_report::{page, screen, table, Files};
 use ceasefire_run::executor::Site;
 use ceasefire_run::guest::GuestSite;
 use ceasefire_run::host::HostSite;
@@ -36,14 +36,18 @@ fn run_in(ctx: &Context, site: impl Site, request: &Request) -> Result<()> {
     // The output directory is ours until everything is written.
     let session = Session::open(ctx, site, request.matrices(), Some(&request.output.out))?;
     let Some(results) = session.measure(request)? else { return Ok(()) };
+    let is_tour = request.work == Work::Preset(Preset::Demo) && results.reportable().is_ok();
     if request.output.json {
         print_line(results.to_json()?.trim_end());
-    } else {
+    } else if !is_tour {
         print_line(table::render(&results, &table_options()).trim_end());
     }
     let written = session::write(&results, &request.output.out, page::html)?;
-    if !request.output.json {
-        print_line(&format!("\n{}\n{}", written.page.display(), written.data.display()));
+    let files = Files { page: &written.page, data: &written.data };
+    if is_tour && !request.output.json {
+        print_line(screen(&results, &files, &table_options()).trim_end());
+    } else if !request.output.json {
+        print_line(&format!("\n{}\n{}", files.page.display(), files.data.display()));
     }
     session::judge(results.rows.len(), &results.failed.iter().collect::<Vec<_>>())
 }

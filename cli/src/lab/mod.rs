@@ -13,6 +13,7 @@ mod shell;
 
 use crate::args::{Lab, Prepared, Verb};
 use ceasefire_artifacts::{guest, kernel, machine, Context};
+use ceasefire_base::text::wrap;
 use ceasefire_base::{cancel, exec::print_line, Error, Progress, Result, Verbosity};
 use ceasefire_run::catalog::Catalog;
 use ceasefire_run::presets::Preset;
@@ -27,7 +28,10 @@ pub fn run(lab: Lab) -> Result<()> {
     // Reading a file needs neither cache nor checkout, and a signal may simply end it.
     match lab.verb {
         Verb::Compare(args) => return read::compare(&args),
-        Verb::Report { results, output } => return read::report(&results, &output),
+        Verb::Report { results, output, picture } => {
+            return read::report(&results, &output, picture.as_deref())
+        }
+        Verb::Publish { results, check } => return read::publish(&results, check),
         Verb::Parse { log, json } => return read::parse(&log, json),
         _ => {}
     }
@@ -58,7 +62,7 @@ pub fn run(lab: Lab) -> Result<()> {
         Verb::Prepare { part: Prepared::Watch } => ctx.ensure(&OBSERVER_PACKAGES),
         Verb::Doctor { json } => examine(&ctx, json),
         Verb::Clean { older_than } => clean::run(&ctx, older_than.as_deref()),
-        Verb::Compare(_) | Verb::Report { .. } | Verb::Parse { .. } => Ok(()),
+        Verb::Compare(_) | Verb::Report { .. } | Verb::Publish { .. } | Verb::Parse { .. } => Ok(()),
     }
 }
 
@@ -122,23 +126,8 @@ fn print_wrapped(name: &str, name_width: usize, text: &str, width: usize) {
     if is_narrow {
         print_line(&format!("  {name}"));
     }
-    let mut line = if is_narrow { " ".repeat(indent) } else { format!("  {name:name_width$}  ") };
-    let mut used = indent;
-    for word in text.split_whitespace() {
-        let length = word.chars().count();
-        if used > indent && used + 1 + length > width {
-            print_line(line.trim_end());
-            line = " ".repeat(indent);
-            used = indent;
-        }
-        if used > indent {
-            line.push(' ');
-            used += 1;
-        }
-        line.push_str(word);
-        used += length;
-    }
-    print_line(line.trim_end());
+    let first = if is_narrow { " ".repeat(indent) } else { format!("  {name:name_width$}  ") };
+    wrap(text, &first, indent, width).iter().for_each(|line| print_line(line.trim_end()));
 }
 
 fn examine(ctx: &Context, json: bool) -> Result<()> {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Verbs that only read files: compare, report, parse.
+//! Verbs that only read files: compare, report, publish, parse.
 
 use super::terminal_width;
 use crate::args;
+use ceasefire_artifacts::context::find_root;
 use ceasefire_base::{cancel, disk, exec::print_line, Error, Result};
-use ceasefire_report::{page, paper, regression, table};
+use ceasefire_report::{page, paper, publish, regression, table};
 use ceasefire_results::paper::Paper;
 use ceasefire_results::{compare as comparison, protocol, Results};
 use ceasefire_run::files;
@@ -77,8 +78,15 @@ fn count(figures: usize) -> String {
     }
 }
 
-pub fn report(path: &Path, output: &Path) -> Result<()> {
+pub fn report(path: &Path, output: &Path, picture: Option<&Path>) -> Result<()> {
     let (bytes, name) = (whole(path)?, path.display().to_string());
+    if let Some(file) = picture {
+        let drawn = ceasefire_report::picture(&Results::from_json(&bytes, &name)?)?;
+        cancel::install()?;
+        files::write_whole(file, drawn.as_bytes())?;
+        print_line(&file.display().to_string());
+        return Ok(());
+    }
     let html = match Paper::is_meant(&bytes) {
         true => paper::html(&Paper::from_json(&bytes, &name)?)?,
         false => page::html(&Results::from_json(&bytes, &name)?)?,
@@ -86,6 +94,23 @@ pub fn report(path: &Path, output: &Path) -> Result<()> {
     cancel::install()?;
     files::write_whole(output, html.as_bytes())?;
     print_line(&output.display().to_string());
+    Ok(())
+}
+
+/// Keeps these results in the checkout and writes every published figure from them; with `check` says which figures are not
+/// what the kept results give.
+pub fn publish(path: &Path, check: bool) -> Result<()> {
+    let root = find_root()?;
+    if check {
+        let differ = publish::check(&root)?;
+        return match differ.is_empty() {
+            true => Ok(()),
+            false => Err(Error::failed(format!("not what the kept results give: {}", differ.join("; ")))
+                .remedy("ceasefire lab publish writes them anew; do not edit them by hand")),
+        };
+    }
+    let changed = publish::publish(&root, &whole(path)?, &path.display().to_string())?;
+    changed.iter().for_each(|file| print_line(&file.display().to_string()));
     Ok(())
 }
 

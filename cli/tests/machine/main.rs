@@ -2,7 +2,7 @@
 //! Does the machine keep the rules of its TLBs, and would we notice if it did not?
 //!
 //! The rules are in machine/guest/rules, each with the deliberate break that it must notice. The page that lists them is
-//! compared with what the guest says of itself; CEASEFIRE_BLESS=1 writes it anew.
+//! compared with what the guest says of itself; UPDATE_EXPECT=1 writes it anew.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -385,7 +385,7 @@ fn page_of(rules: &[Rule]) -> String {
          Two longer tests stand beside the rules. `canary.c` repoints entries while all vCPUs use them, asks the oracle who\n\
          holds what, lets all read, and compares, 10,000 times. `fuzz.c` throws random values at CR0, CR3, CR4, INVPCID and\n\
          MSRs on all vCPUs and compares the faults with a model of its own (`make machine-fuzz`: five minutes).\n\n\
-         `CEASEFIRE_BLESS=1 make test-machine` writes this page; a test compares it with the source.\n\n",
+         `UPDATE_EXPECT=1 make test-machine` writes this page; a test compares it with the source.\n\n",
     );
     for rule in rules {
         let needs: Vec<&str> = rule.needs.iter().map(|need| need_in_words(need)).collect();
@@ -407,9 +407,9 @@ fn the_page_lists_the_rules() {
     assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]), "the rules are not in order: {numbers:?}");
     let path = common::root().join(PAGE);
     let page = page_of(&rules);
-    if std::env::var_os("CEASEFIRE_BLESS").is_some() {
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
         std::fs::write(&path, &page).expect("the page");
     }
     let found = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(found == page, "{PAGE} is not what the guest says: CEASEFIRE_BLESS=1 make test-machine");
+    assert!(found == page, "{PAGE} is not what the guest says: UPDATE_EXPECT=1 make test-machine");
 }

@@ -286,7 +286,7 @@ mod tests {
     }
 
     const PAGE: &str = "docs/reference/selftests.md";
-    const MARK: &str = "<!-- from here on written by CEASEFIRE_BLESS=1 make test-unit -->\n";
+    const MARK: &str = "<!-- from here on written by UPDATE_EXPECT=1 make test-unit -->\n";
 
     fn cell(count: u32) -> String {
         if count == 0 {
@@ -348,13 +348,13 @@ mod tests {
         let found = fs::read_to_string(&path).expect("the page");
         let (prose, _) = found.split_once(MARK).expect("the mark");
         let page = format!("{prose}{MARK}{}", tables(&list));
-        if std::env::var_os("CEASEFIRE_BLESS").is_some() {
+        if std::env::var_os("UPDATE_EXPECT").is_some() {
             fs::write(&path, &page).expect("written");
             return;
         }
         assert!(
             found == page,
-            "{PAGE} does not show kernel/selftests.toml: CEASEFIRE_BLESS=1 make test-unit"
+            "{PAGE} does not show kernel/selftests.toml: UPDATE_EXPECT=1 make test-unit"
         );
     }
 

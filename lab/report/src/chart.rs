@@ -4,6 +4,7 @@
 use crate::numbers::{figure, grouped, with_range};
 use crate::svg::{Anchor, Svg};
 use ceasefire_results::stats::Spread;
+use maud::Markup;
 
 /// Classes in report.css; more series than this repeat colours, the shapes repeat after four.
 const SERIES_COLOURS: usize = 6;
@@ -104,11 +105,11 @@ const NAME_CHARS: usize = 17;
 const NAME_GAP: f64 = 13.0;
 
 /// `what` is the figure with its unit, for the labels.
-pub(crate) fn lines(name: &str, what: &str, series: &[Series]) -> String {
+pub(crate) fn lines(name: &str, what: &str, series: &[Series]) -> Markup {
     lines_over(name, what, &THREADS, series)
 }
 
-pub(crate) fn lines_over(name: &str, what: &str, across: &Across, series: &[Series]) -> String {
+pub(crate) fn lines_over(name: &str, what: &str, across: &Across, series: &[Series]) -> Markup {
     let points = || series.iter().flat_map(|series| &series.points);
     let (width, height, right) = match across.is_named {
         true => (NAMED_WIDTH, NAMED_HEIGHT, NAMED_RIGHT),
@@ -233,7 +234,7 @@ const BAR_HEIGHT: f64 = 12.0;
 const BAR_LABEL_CHARS: usize = 36;
 
 /// Bars of one picture share a scale; pictures do not.
-pub(crate) fn bars(name: &str, what: &str, bars: &[Bar]) -> String {
+pub(crate) fn bars(name: &str, what: &str, bars: &[Bar]) -> Markup {
     let max = bars.iter().map(|bar| bar.value.max).fold(0.0, f64::max);
     let scale = if max > 0.0 { (WIDTH - 8.0) / max } else { 0.0 };
     let spoken: Vec<String> =
@@ -304,7 +305,7 @@ mod tests {
     fn pictures_speak_their_values() {
         let value = Spread { median: 7.0, min: 7.0, max: 7.0 };
         let series = [Series { label: "vanilla".into(), points: vec![(1, value), (8, value)] }];
-        let text = lines("munmap", "received per call", &series);
+        let text = lines("munmap", "received per call", &series).into_string();
         assert!(text.contains(
             "aria-label=\"munmap, received per call. vanilla: 7.00 at 1 thread, 7.00 at 8 threads.\""
         ));

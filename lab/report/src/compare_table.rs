@@ -4,7 +4,6 @@
 use crate::numbers::{figure, percent};
 use ceasefire_base::text::{clean, flow, pad_left, pad_right, width, wrap, Options, Paint};
 use ceasefire_results::compare::{Change, Comparison, Regression, RowChange, RowName, JUDGED};
-use ceasefire_results::schema;
 
 pub fn render(comparison: &Comparison, options: &Options) -> String {
     let columns = options.columns();
@@ -24,7 +23,7 @@ pub fn render(comparison: &Comparison, options: &Options) -> String {
             row.changes.iter().partition(|change| change.a == change.b);
         lines.extend(moved_lines(&moved, options));
         if !equal.is_empty() {
-            let names: Vec<&str> = equal.iter().map(|change| name(change)).collect();
+            let names: Vec<&str> = equal.iter().map(|change| change.title.as_str()).collect();
             let sentence = format!("unchanged: {}", names.join(", "));
             lines.extend(
                 wrap(&sentence, "  ", 4, columns).iter().map(|line| options.paint(Paint::Quiet, line)),
@@ -56,10 +55,6 @@ pub fn render(comparison: &Comparison, options: &Options) -> String {
     text
 }
 
-fn name(change: &Change) -> &'static str {
-    schema::counter(change.figure).map_or(change.figure, |counter| counter.title)
-}
-
 fn words(change: &Change) -> String {
     change.percent.map_or_else(|| "from zero".into(), percent)
 }
@@ -69,7 +64,7 @@ pub fn regression(found: &Regression) -> String {
     format!(
         "{}: {} per {} rose from {} to {} ({})",
         found.row.b.label(),
-        name(found.change),
+        found.change.title,
         found.row.unit,
         figure(found.change.a.median),
         figure(found.change.b.median),
@@ -83,7 +78,7 @@ fn moved_lines(moved: &[&Change], options: &Options) -> Vec<String> {
         .map(|change| {
             let mark = if change.within_spread { "=" } else { "" };
             [
-                name(change).into(),
+                change.title.clone(),
                 figure(change.a.median),
                 figure(change.b.median),
                 words(change),
@@ -103,7 +98,7 @@ fn moved_lines(moved: &[&Change], options: &Options) -> Vec<String> {
             pad_left(&cell[3], change_width),
             cell[4]
         );
-        let paint = match (change.within_spread, JUDGED.contains(&change.figure)) {
+        let paint = match (change.within_spread, JUDGED.contains(&change.figure.as_str())) {
             (true, _) | (_, false) => Paint::Quiet,
             _ if change.size() > 0.0 => Paint::Bad,
             _ => Paint::Good,

@@ -2,64 +2,47 @@
 //! The one sentence above a report: computed from the rows, with its condition, and nothing else.
 
 use crate::numbers::{figure, prose_percent as percent};
+use crate::rows::{list, shown};
+use crate::summary::{Change, Summary};
 use ceasefire_base::text::count;
 use ceasefire_results::schema::{Results, Row};
 use ceasefire_results::stats;
 use std::collections::BTreeSet;
 
-/// Rows that say something about shootdowns: not the controls, not the cost rows, targets measured.
-pub(crate) fn shown(results: &Results) -> Vec<&Row> {
-    results.rows.iter().filter(|row| !row.control && !row.cost && row.received_per_unit.is_some()).collect()
-}
+pub(crate) const SHOOTDOWN: &str =
+    "A TLB shootdown is what a kernel does when it changes a mapping: the CPU that changes it interrupts \
+     every other CPU that may still hold the old translation in its TLB, and waits for them.";
 
-/// Kernels and modes in the order they appear; the baseline is `vanilla` if it is there, else the first.
-pub(crate) fn kernels(rows: &[&Row]) -> Vec<String> {
-    let mut labels: Vec<String> = Vec::new();
-    for row in rows {
-        let label = row.kernel_label();
-        if !labels.contains(&label) {
-            labels.push(label);
-        }
-    }
-    if let Some(index) = labels.iter().position(|label| label == "vanilla") {
-        let baseline = labels.remove(index);
-        labels.insert(0, baseline);
-    }
-    labels
-}
-
-/// Rows for a table: workloads in the file's order, then threads, then kernels side by side.
-pub(crate) fn in_order(results: &Results, cost: bool) -> Vec<&Row> {
-    let mut rows: Vec<&Row> = results.rows.iter().filter(|row| row.cost == cost).collect();
-    let mut workloads: Vec<&str> = Vec::new();
-    for row in &rows {
-        if !workloads.contains(&row.workload.as_str()) {
-            workloads.push(&row.workload);
-        }
-    }
-    let labels = kernels(&rows);
-    let place = |row: &Row| {
-        let label = row.kernel_label();
-        (
-            workloads.iter().position(|name| *name == row.workload),
-            row.nodes,
-            row.threads,
-            row.vcpus,
-            labels.iter().position(|known| *known == label),
-        )
-    };
-    rows.sort_by_cached_key(|row| place(row));
-    rows
-}
-
+/// What this is about, in words for a reader who has never seen it; then the result, a sentence a variant.
 pub(crate) fn sentences(results: &Results) -> Vec<String> {
-    let rows = shown(results);
-    let labels = kernels(&rows);
-    match labels.as_slice() {
+    let summary = Summary::of(results);
+    match summary.labels.as_slice() {
         [] => vec!["No row of this file measures shootdowns.".into()],
-        [_] => vec![alone(&rows)],
-        [baseline, others @ ..] => others.iter().map(|other| against(&rows, baseline, other)).collect(),
+        [_] => vec![alone(&shown(results))],
+        [_, others @ ..] => (0..others.len()).map(|other| against(&summary, other)).collect(),
     }
+}
+
+/// What was compared, and in which unit.
+pub(crate) fn subject(results: &Results) -> Option<String> {
+    let summary = Summary::of(results);
+    let workloads = count(summary.lines.len() as u64, "workload");
+    let threads = summary.lines.iter().map(|line| line.base.threads).max()?;
+    let threads = count(u64::from(threads), "thread");
+    let received = "received counts the CPUs that were interrupted, per unit of a workload\u{2019}s work, such as one call of munmap";
+    Some(match (&summary.kernel, summary.names.as_slice()) {
+        (_, [one]) => format!("Here it is counted in {workloads} of up to {threads} on kernel {one}: {received}."),
+        (Some(kernel), [baseline, ..]) => format!(
+            "Here kernel {kernel} does the same work in its modes {}: {workloads} of up to {threads}. The baseline is \
+             {baseline}; {received}.",
+            list(&summary.names)
+        ),
+        (None, [baseline, ..]) => format!(
+            "Here kernels {} do the same work: {workloads} of up to {threads}. The baseline is {baseline}; {received}.",
+            list(&summary.names)
+        ),
+        (_, []) => return None,
+    })
 }
 
 /// One kernel: how many CPUs one shootdown interrupts, which is independent of every unit.
@@ -114,58 +97,60 @@ fn alone(rows: &[&Row]) -> String {
     sentence
 }
 
-/// Two kernels: the change of what was received, with its range, and where it may have moved to.
-fn against(rows: &[&Row], baseline: &str, other: &str) -> String {
-    let mut received: Vec<(f64, String)> = Vec::new();
-    let mut full = Vec::new();
-    let mut ipis = Vec::new();
-    let (mut matched, mut from_zero, mut stayed_zero) = (0u64, 0u64, 0u64);
-    for row in rows.iter().filter(|row| row.kernel_label() == other) {
-        let Some(base) = rows.iter().find(|b| b.kernel_label() == baseline && row.is_same_work(b)) else {
-            continue;
-        };
-        matched += 1;
-        let change = |get: fn(&Row) -> Option<stats::Spread>| {
-            let (old, new) = (get(base)?.median, get(row)?.median);
-            (old > 0.0).then(|| (new - old) / old * 100.0)
-        };
-        match change(|row| row.received_per_unit) {
-            Some(change) => received
-                .push((change, format!("{} at {}", row.workload, count(u64::from(row.threads), "thread")))),
-            None if row.received_per_unit.is_some_and(|spread| spread.median > 0.0) => from_zero += 1,
-            None => stayed_zero += 1,
+/// One variant against the baseline: what became of shootdowns received, and where they may have moved to.
+pub(crate) fn against(summary: &Summary, other: usize) -> String {
+    let (baseline, name) = (&summary.names[0], &summary.names[other + 1]);
+    let mut changes: Vec<(f64, &str)> = Vec::new();
+    let (mut same, mut rose, mut zero) = (0u64, 0u64, 0u64);
+    for line in &summary.lines {
+        match line.change(other) {
+            Some(Change::Percent(change)) => {
+                changes.push((change, &line.name));
+                rose += u64::from(change > 0.0);
+            }
+            Some(Change::Same) => {
+                changes.push((0.0, &line.name));
+                same += 1;
+            }
+            Some(Change::FromZero) => rose += 1,
+            Some(Change::None) => zero += 1,
+            None => {}
         }
-        full.extend(change(|row| row.local_full_per_unit));
-        ipis.extend(change(|row| row.other_ipis_per_unit));
     }
-    received.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let (Some(least), Some(most)) = (received.first(), received.last()) else {
-        return format!(
-            "No row of {other} can be held against {baseline}: {} in both, none with anything received in {baseline}.",
-            count(matched, "row")
-        );
+    changes.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let all = changes.iter().map(|change| change.0).collect::<Vec<_>>();
+    let Some(middle) = stats::median(&all) else {
+        return format!("Nothing received in {baseline} can be held against {name}.");
     };
-    let values: Vec<f64> = received.iter().map(|change| change.0).collect();
-    let median = |values: &[f64]| stats::median(values).map_or_else(|| "not measured".into(), percent);
+    let place = summary.place().map_or_else(String::new, |place| format!(" at {place}"));
     let mut sentence = format!(
-        "Against {baseline}, {other} changes the shootdowns received per unit by a median of {} over {} (from {} in {} to {} in {}); \
-         full flushes by a median of {}, other IPIs by {}",
-        median(&values),
-        count(received.len() as u64, "row"),
-        percent(least.0),
-        least.1,
-        percent(most.0),
-        most.1,
-        median(&full),
-        median(&ipis),
+        "Against {baseline}, {name} changes the shootdowns received{place} by a median of {} over {}: fewer in {}, as many in \
+         {same}, more in {rose}",
+        percent(middle),
+        count(all.len() as u64, "workload"),
+        all.iter().filter(|change| **change < 0.0).count(),
     );
-    if from_zero > 0 {
-        sentence
-            .push_str(&format!("; {} received nothing before and something now", count(from_zero, "row")));
+    if zero > 0 {
+        sentence.push_str(&format!(
+            "; {} {} none in either",
+            count(zero, "workload"),
+            if zero == 1 { "receives" } else { "receive" }
+        ));
     }
-    if stayed_zero > 0 {
-        sentence.push_str(&format!("; {} received nothing in either", count(stayed_zero, "row")));
+    let mut beside: Vec<(&str, u64)> = Vec::new();
+    for title in summary.lines.iter().flat_map(|line| line.rises_of(other)).map(|rise| rise.counter.title) {
+        match beside.iter_mut().find(|(known, _)| *known == title) {
+            Some((_, workloads)) => *workloads += 1,
+            None => beside.push((title, 1)),
+        }
     }
-    sentence.push('.');
-    sentence
+    beside.sort_by_key(|(_, workloads)| std::cmp::Reverse(*workloads));
+    let beside: Vec<String> = beside
+        .into_iter()
+        .map(|(title, number)| format!("{title} in {}", count(number, "workload")))
+        .collect();
+    match beside.is_empty() {
+        true => format!("{sentence}. Nothing rose beside it: not other IPIs, full flushes, walks or faults."),
+        false => format!("{sentence}. What rose beside it: {}.", list(&beside)),
+    }
 }

@@ -6,8 +6,15 @@ mod finding;
 mod numbers;
 pub mod page;
 pub mod paper;
+mod picture;
+pub mod publish;
+mod rows;
+mod screen;
 pub mod selftests;
+mod summary;
 mod svg;
 pub mod table;
 
 pub use compare_table::{regression, render as comparison};
+pub use picture::file as picture;
+pub use screen::{render as screen, Files};

@@ -1,50 +1,62 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The report: one HTML file that needs nothing else. No script, no network; every text is escaped.
+//! The report: one HTML file that needs nothing else.
 
 pub(crate) mod controls;
 pub(crate) mod notes;
+pub(crate) mod parts;
 mod plots;
 pub(crate) mod tables;
 
 use crate::finding;
-use crate::svg::escape;
+use crate::rows;
 use ceasefire_base::text::count;
 use ceasefire_base::Result;
-use ceasefire_results::schema::Results;
+use ceasefire_results::Results;
+use maud::{html, Markup};
+use parts::Level;
 use std::collections::BTreeSet;
-
-pub(crate) const STYLE: &str = include_str!("page/style.css");
 
 /// Refuses, in one sentence, if a control failed.
 pub fn html(results: &Results) -> Result<String> {
     results.reportable()?;
-    let mut page = String::with_capacity(64 * 1024);
-    head(results, &mut page);
-    controls::controls(results, &mut page);
-    plots::plots(results, &mut page);
-    plots::bars(results, &mut page);
-    tables::counts(results, &mut page);
-    tables::cost(results, &mut page);
-    notes::missing(results, &mut page);
-    notes::environment(results, &mut page);
-    notes::definitions(&mut page);
-    notes::reproduce(results, &mut page);
-    page.push_str(&format!(
-        "<footer>Written by ceasefire {} from a {} file. This page loads nothing and runs no script.</footer>\n</main>\n</body>\n</html>\n",
-        escape(&results.environment.ceasefire),
-        escape(&results.schema)
-    ));
-    Ok(page)
+    let body = html! {
+        (head(results))
+        (plots::first(results))
+        (controls::controls(results))
+        (plots::plots(results))
+        (plots::bars(results))
+        (tables::counts(results, Level::Section))
+        (tables::cost(results, Level::Section))
+        (notes::missing(results))
+        (notes::environment(results))
+        (notes::definitions(results))
+        (notes::reproduce(results))
+    };
+    let written =
+        format!("Written by ceasefire {} from a {} file.", results.environment.ceasefire, results.schema);
+    Ok(parts::document(&title(results), &body, &written))
 }
 
-fn head(results: &Results, page: &mut String) {
+fn head(results: &Results) -> Markup {
     let environment = &results.environment;
-    let title = title(results);
-    open(&title, page);
-    page.push_str(&format!("<p class=\"eyebrow\">Ceasefire lab report</p>\n<h1>{}</h1>\n", escape(&title)));
-    for sentence in finding::sentences(results) {
-        page.push_str(&format!("<p class=\"finding\">{}</p>\n", escape(&sentence)));
+    html! {
+        p.eyebrow { "Ceasefire lab report" }
+        h1 { (title(results)) }
+        p { (finding::SHOOTDOWN) @if let Some(subject) = finding::subject(results) { " " (subject) } }
+        @for sentence in finding::sentences(results) { p.finding { (sentence) } }
+        (controls::sentence(results))
+        ul.facts { @for fact in facts(results) { li { (fact) } } }
+        @if environment.qemu.as_ref().is_some_and(|qemu| qemu.accel.starts_with("tcg")) {
+            p.note {
+                "Measured on an emulated machine: how often something happens can be counted there, how long it takes cannot. \
+                 No times are shown."
+            }
+        }
     }
+}
+
+fn facts(results: &Results) -> Vec<String> {
+    let environment = &results.environment;
     let mut facts: Vec<String> = Vec::new();
     if !environment.date.is_empty() {
         facts.push(readable_date(&environment.date));
@@ -57,29 +69,8 @@ fn head(results: &Results, page: &mut String) {
         format!("{low} to {high} repeats each")
     });
     facts.extend(shapes(results));
-    if let Some(qemu) = &environment.qemu {
-        facts.push(format!("QEMU {}, {}", qemu.version, qemu.accel));
-    }
-    let items: Vec<String> = facts.iter().map(|fact| format!("<li>{}</li>", escape(fact))).collect();
-    page.push_str(&format!("<ul class=\"facts\">{}</ul>\n", items.join("")));
-    if environment.qemu.as_ref().is_some_and(|qemu| qemu.accel.starts_with("tcg")) {
-        page.push_str(
-            "<p class=\"note\">Measured on an emulated machine: how often something happens can be counted there, \
-             how long it takes cannot. No times are shown.</p>\n",
-        );
-    }
-}
-
-/// Everything before a page's first words.
-pub(crate) fn open(title: &str, page: &mut String) {
-    page.push_str("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
-    page.push_str("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
-    page.push_str("<meta name=\"color-scheme\" content=\"light dark\">\n");
-    page.push_str("<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n");
-    page.push_str(&format!(
-        "<title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n",
-        escape(title)
-    ));
+    facts.extend(environment.qemu.as_ref().map(|qemu| format!("QEMU {}, {}", qemu.version, qemu.accel)));
+    facts
 }
 
 /// `2026-03-01T12:00:00Z` as `2026-03-01 12:00 UTC`; anything else as it is.
@@ -115,31 +106,12 @@ fn repeats(results: &Results) -> (u64, u64) {
 fn shapes(results: &Results) -> Option<String> {
     let vcpus: BTreeSet<u32> = results.rows.iter().map(|row| row.vcpus).collect();
     let nodes: BTreeSet<u32> = results.rows.iter().map(|row| row.nodes.max(1)).collect();
+    let listed =
+        |numbers: &BTreeSet<u32>| rows::list(&numbers.iter().map(u32::to_string).collect::<Vec<_>>());
     let largest = *vcpus.last()?;
-    let mut words = format!("{} {}", listed(&vcpus), if largest == 1 { "vCPU" } else { "vCPUs" });
-    if nodes.last().is_some_and(|&most| most > 1) {
-        words.push_str(&format!(" in {} nodes", listed(&nodes)));
-    }
-    Some(words)
-}
-
-/// `1, 2 and 8`
-fn listed(numbers: &BTreeSet<u32>) -> String {
-    let words: Vec<String> = numbers.iter().map(u32::to_string).collect();
-    match words.as_slice() {
-        [] => String::new(),
-        [one] => one.clone(),
-        [most @ .., last] => format!("{} and {last}", most.join(", ")),
-    }
-}
-
-pub(crate) fn section(page: &mut String, title: &str) {
-    page.push_str(&format!("<h2>{}</h2>\n", escape(title)));
-}
-
-pub(crate) fn open_table(page: &mut String, label: &str) {
-    page.push_str(&format!(
-        "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{}\"><table>\n",
-        escape(label)
-    ));
+    let words = format!("{} {}", listed(&vcpus), if largest == 1 { "vCPU" } else { "vCPUs" });
+    Some(match nodes.last() {
+        Some(&most) if most > 1 => format!("{words} in {} nodes", listed(&nodes)),
+        _ => words,
+    })
 }

@@ -10,7 +10,7 @@ use crate::numbers::{figure as number, percent};
 use ceasefire_results::paper::Compared;
 
 /// `-98.1 %`, or why there is no number.
-fn found(entry: &Compared) -> String {
+pub(crate) fn found(entry: &Compared) -> String {
     match (entry.percent, entry.baseline, entry.here) {
         (Some(change), ..) => percent(change),
         (None, Some(old), Some(new)) if old.median == 0.0 && new.median == 0.0 => "0 in both".into(),

@@ -1,28 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The few SVG elements the plots need. Every text goes through [`escape`]. Ours: few, and the same
-//! bytes each time.
+//! The few SVG elements the pictures need. Ours, because a plotting crate brings fonts, colours and a canvas of its own, and
+//! these pictures take theirs from the page around them; maud escapes every text.
 
-use ceasefire_base::text::clean;
-
-/// For element content and for double-quoted attributes, in HTML and in SVG.
-pub(crate) fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in clean(text).chars() {
-        match c {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            other => escaped.push(other),
-        }
-    }
-    escaped
-}
+use maud::{html, Markup};
 
 /// One picture: a view box, a label for those who cannot see it, and its elements.
 pub(crate) struct Svg {
-    body: String,
+    size: (f64, f64),
+    label: String,
+    parts: Vec<Markup>,
 }
 
 #[derive(Clone, Copy)]
@@ -32,82 +18,91 @@ pub(crate) enum Anchor {
     End,
 }
 
+/// A tenth of a pixel is enough.
+fn at(value: f64) -> String {
+    format!("{value:.1}")
+}
+
 impl Svg {
     pub fn new(width: f64, height: f64, label: &str) -> Svg {
-        let body = format!(
-            "<svg viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\" aria-label=\"{}\">",
-            escape(label)
-        );
-        Svg { body }
+        Svg { size: (width, height), label: label.into(), parts: Vec::new() }
     }
 
-    pub fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
-        self.body.push_str(&format!(
-            "<line class=\"{class}\" x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" y2=\"{:.1}\"/>",
-            from.0, from.1, to.0, to.1
-        ));
+    pub fn line(&mut self, class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64)) {
+        self.parts.push(html! { line class=(class) x1=(at(x1)) y1=(at(y1)) x2=(at(x2)) y2=(at(y2)) {} });
     }
 
     pub fn polyline(&mut self, class: &str, points: &[(f64, f64)]) {
         let points: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
-        self.body.push_str(&format!("<polyline class=\"{class}\" points=\"{}\"/>", points.join(" ")));
+        self.parts.push(html! { polyline class=(class) points=(points.join(" ")) {} });
     }
 
-    pub fn rect(&mut self, class: &str, at: (f64, f64), size: (f64, f64)) {
-        self.body.push_str(&format!(
-            "<rect class=\"{class}\" x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" rx=\"2\"/>",
-            at.0, at.1, size.0, size.1
-        ));
+    pub fn rect(&mut self, class: &str, (x, y): (f64, f64), (width, height): (f64, f64)) {
+        self.parts.push(html! {
+            rect class=(class) x=(at(x)) y=(at(y)) width=(at(width)) height=(at(height)) rx="2" {}
+        });
     }
 
     /// A point whose shape, not only its colour, tells the series.
-    pub fn mark(&mut self, class: &str, shape: usize, at: (f64, f64), title: &str) {
-        let (x, y) = at;
+    pub fn mark(&mut self, class: &str, shape: usize, (x, y): (f64, f64), title: &str) {
         let r = 3.6;
-        let path = match shape % 4 {
-            0 => format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{r}\"/>"),
-            1 => format!(
-                "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{w:.1}\" height=\"{w:.1}\"/>",
-                x - r,
-                y - r,
-                w = 2.0 * r
-            ),
-            2 => format!(
-                "<path d=\"M{x:.1} {:.1}L{:.1} {y:.1}L{x:.1} {:.1}L{:.1} {y:.1}Z\"/>",
-                y - 1.3 * r,
-                x + 1.3 * r,
-                y + 1.3 * r,
-                x - 1.3 * r
-            ),
-            _ => format!(
-                "<path d=\"M{x:.1} {:.1}L{:.1} {:.1}L{:.1} {:.1}Z\"/>",
-                y - 1.2 * r,
-                x + 1.2 * r,
-                y + r,
-                x - 1.2 * r,
-                y + r
-            ),
+        let path = |points: &[(f64, f64)]| {
+            let corners: Vec<String> =
+                points.iter().map(|(dx, dy)| format!("{:.1} {:.1}", x + dx, y + dy)).collect();
+            format!("M{}Z", corners.join("L"))
         };
-        self.body.push_str(&format!("<g class=\"{class}\"><title>{}</title>{path}</g>", escape(title)));
+        self.parts.push(html! {
+            g class=(class) {
+                title { (title) }
+                @match shape % 4 {
+                    0 => circle cx=(at(x)) cy=(at(y)) r=(r) {},
+                    1 => path d=(path(&[(-r, -r), (r, -r), (r, r), (-r, r)])) {},
+                    2 => path d=(path(&[(0.0, -1.3 * r), (1.3 * r, 0.0), (0.0, 1.3 * r), (-1.3 * r, 0.0)])) {},
+                    _ => path d=(path(&[(0.0, -1.2 * r), (1.2 * r, r), (-1.2 * r, r)])) {},
+                }
+            }
+        });
     }
 
-    pub fn text(&mut self, class: &str, anchor: Anchor, at: (f64, f64), text: &str) {
+    pub fn text(&mut self, class: &str, anchor: Anchor, (x, y): (f64, f64), text: &str) {
         let anchor = match anchor {
             Anchor::Start => "start",
             Anchor::Middle => "middle",
             Anchor::End => "end",
         };
-        self.body.push_str(&format!(
-            "<text class=\"{class}\" text-anchor=\"{anchor}\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-            at.0,
-            at.1,
-            escape(text)
-        ));
+        self.parts.push(html! { text class=(class) text-anchor=(anchor) x=(at(x)) y=(at(y)) { (text) } });
     }
 
-    pub fn finish(mut self) -> String {
-        self.body.push_str("</svg>");
-        self.body
+    pub fn finish(self) -> Markup {
+        let (width, height) = self.size;
+        html! {
+            svg viewBox=(format!("0 0 {width:.0} {height:.0}")) role="img" aria-label=(self.label) {
+                @for part in &self.parts { (part) }
+            }
+        }
+    }
+
+    /// A file of its own, with its own colours.
+    pub fn file(self, style: &str) -> String {
+        let (width, height) = self.size;
+        let picture = html! {
+            svg xmlns="http://www.w3.org/2000/svg" viewBox=(format!("0 0 {width:.0} {height:.0}")) width=(width) height=(height)
+                role="img" aria-label=(self.label) {
+                style { (style) }
+                @for part in &self.parts { "\n" (part) }
+            }
+        };
+        picture.into_string() + "\n"
+    }
+
+    /// For what the text beside it says.
+    pub fn silent(self) -> Markup {
+        let (width, height) = self.size;
+        html! {
+            svg viewBox=(format!("0 0 {width:.0} {height:.0}")) aria-hidden="true" {
+                @for part in &self.parts { (part) }
+            }
+        }
     }
 }
 
@@ -117,11 +112,10 @@ mod tests {
 
     #[test]
     fn nothing_from_a_log_becomes_markup() {
-        assert_eq!(escape("<script>\"&'\u{1b}"), "&lt;script&gt;&quot;&amp;&#39;\u{fffd}");
         let mut svg = Svg::new(10.0, 10.0, "\"><script>");
         svg.text("t", Anchor::End, (0.0, 0.0), "<b>");
         svg.mark("s0", 1, (0.0, 0.0), "</title><script>");
-        let text = svg.finish();
+        let text = svg.finish().into_string();
         assert!(!text.contains("<script") && !text.contains("<b>"), "{text}");
     }
 }

@@ -2,60 +2,96 @@
 //! The results for a terminal. One line per row where that fits, grouped by workload where it does not,
 //! and stacked lines on a narrow screen. A number is never broken.
 
-use crate::finding::in_order;
 use crate::numbers::{figure, grouped, median, with_range, ABSENT};
+use crate::rows::in_order;
+use crate::rows::promises;
 use ceasefire_base::text::{clean, command, count, flow, pad_left, pad_right, width, wrap, Paint};
-use ceasefire_results::abis::{has_unpaid, inserted_per_fault};
+use ceasefire_results::mechanism::{per_fault, Shown};
 use ceasefire_results::schema::{Condition, Control, Results, Row, Unmeasured};
 use ceasefire_results::Verdict;
 
 pub use ceasefire_base::text::{use_colour, Options};
 
-struct Column {
+#[derive(Clone, Copy)]
+struct Column<'a> {
     /// Two header lines.
-    head: [&'static str; 2],
+    head: [&'a str; 2],
     /// In stacked lines.
-    name: &'static str,
-    get: fn(&Row) -> String,
+    name: &'a str,
+    get: Get<'a>,
+}
+
+#[derive(Clone, Copy)]
+enum Get<'a> {
+    Of(fn(&Row) -> String),
+    /// A mechanism's own.
+    Own(Shown<'a>),
+}
+
+impl Column<'_> {
+    fn cell(&self, row: &Row) -> String {
+        match self.get {
+            Get::Of(get) => get(row),
+            Get::Own(shown) => median(shown.get(row)),
+        }
+    }
 }
 
 /// Time, page walks and elided pages come last, and only where a clock, a machine or a kernel tells them.
 const COLUMNS: &[Column] = &[
-    Column { head: ["", "requested"], name: "requested", get: |row| median(row.requested_per_unit) },
-    Column { head: ["", "sent"], name: "sent", get: |row| median(row.sent_per_unit) },
-    Column { head: ["", "received"], name: "received", get: |row| median(row.received_per_unit) },
+    Column { head: ["", "requested"], name: "requested", get: Get::Of(|row| median(row.requested_per_unit)) },
+    Column { head: ["", "sent"], name: "sent", get: Get::Of(|row| median(row.sent_per_unit)) },
+    Column { head: ["", "received"], name: "received", get: Get::Of(|row| median(row.received_per_unit)) },
     Column {
         head: ["targets", "/sent"],
         name: "targets/sent",
-        get: |row| row.targets_per_shootdown().map_or_else(|| ABSENT.into(), figure),
+        get: Get::Of(|row| row.targets_per_shootdown().map_or_else(|| ABSENT.into(), figure)),
     },
-    Column { head: ["kernel-", "range"], name: "kernel-range", get: |row| median(row.kernel_range_per_unit) },
-    Column { head: ["full", "flushes"], name: "full flushes", get: |row| median(row.local_full_per_unit) },
-    Column { head: ["other", "IPIs"], name: "other IPIs", get: |row| median(row.other_ipis_per_unit) },
+    Column {
+        head: ["kernel-", "range"],
+        name: "kernel-range",
+        get: Get::Of(|row| median(row.kernel_range_per_unit)),
+    },
+    Column {
+        head: ["full", "flushes"],
+        name: "full flushes",
+        get: Get::Of(|row| median(row.local_full_per_unit)),
+    },
+    Column {
+        head: ["other", "IPIs"],
+        name: "other IPIs",
+        get: Get::Of(|row| median(row.other_ipis_per_unit)),
+    },
     Column {
         head: ["time", "(ns)"],
         name: TIME,
-        get: |row| row.ns_per_unit.map_or_else(|| ABSENT.into(), with_range),
+        get: Get::Of(|row| row.ns_per_unit.map_or_else(|| ABSENT.into(), with_range)),
     },
-    Column { head: ["", WALKS], name: WALKS, get: |row| median(row.walks_per_unit) },
+    Column { head: ["", WALKS], name: WALKS, get: Get::Of(|row| median(row.walks_per_unit)) },
     Column {
         head: ["elided", "pages"],
         name: ELIDED,
-        get: |row| median(row.elided.map(|elided| elided.pages)),
+        get: Get::Of(|row| median(row.elided.map(|elided| elided.pages))),
     },
 ];
 const TIME: &str = "time (ns)";
 const WALKS: &str = "walks";
 const ELIDED: &str = "elided pages";
 
-fn columns_of(rows: &[&Row]) -> Vec<&'static Column> {
+fn columns_of<'a>(results: &'a Results, rows: &[&Row]) -> Vec<Column<'a>> {
     let is_counted = |column: &&Column| match column.name {
         TIME => rows.iter().any(|row| row.ns_per_unit.is_some()),
         WALKS => rows.iter().any(|row| row.walks_per_unit.is_some()),
         ELIDED => rows.iter().any(|row| row.elided.is_some()),
         _ => true,
     };
-    COLUMNS.iter().filter(is_counted).collect()
+    let mut columns: Vec<Column> = COLUMNS.iter().filter(is_counted).copied().collect();
+    columns.extend(results.shown(|counter| counter.table).into_iter().map(|shown| {
+        let title = shown.counter.title.as_str();
+        let head = title.split_once(' ').map_or(["", title], |(first, rest)| [first, rest]);
+        Column { head, name: title, get: Get::Own(shown) }
+    }));
+    columns
 }
 
 const GAP: usize = 2;
@@ -112,7 +148,7 @@ fn counts(results: &Results, options: &Options, lines: &mut Vec<String>) {
     }
     let variants = Variants::of(&rows);
     let columns = options.columns();
-    let figures = columns_of(&rows);
+    let figures = columns_of(results, &rows);
     title("Counts per unit of work (median of the repeats)", Paint::Strong, options, lines);
     let fits = |table: &[(String, Option<Paint>)]| table.iter().all(|(line, _)| width(line) <= columns);
     let mut table = one_line(&rows, &variants, &figures);
@@ -142,7 +178,7 @@ fn counts(results: &Results, options: &Options, lines: &mut Vec<String>) {
     if rows.iter().any(|row| row.noisy) {
         legend.push("~ sent or received spreads over 10 % between repeats.".to_string());
     }
-    if !is_stacked && rows.iter().any(|row| figures.iter().any(|column| (column.get)(row) == ABSENT)) {
+    if !is_stacked && rows.iter().any(|row| figures.iter().any(|column| column.cell(row) == ABSENT)) {
         legend.push("- not measured, or nothing sent to divide by.".to_string());
     }
     for sentence in legend {
@@ -178,7 +214,7 @@ fn paint_of(row: &Row) -> Option<Paint> {
     row.noisy.then_some(Paint::Doubt)
 }
 
-fn one_line(rows: &[&Row], variants: &Variants, figures: &[&Column]) -> Vec<(String, Option<Paint>)> {
+fn one_line(rows: &[&Row], variants: &Variants, figures: &[Column]) -> Vec<(String, Option<Paint>)> {
     let mut heads: Vec<[String; 2]> = vec![
         ["", "workload"].map(String::from),
         ["", "threads"].map(String::from),
@@ -199,7 +235,7 @@ fn one_line(rows: &[&Row], variants: &Variants, figures: &[&Column]) -> Vec<(Str
                 cells.push(variants.label(row));
             }
             cells.extend([row.threads.to_string(), clean(&row.unit)]);
-            cells.extend(figures.iter().map(|column| (column.get)(row)));
+            cells.extend(figures.iter().map(|column| column.cell(row)));
             cells.push(mark(row).into());
             cells
         })
@@ -261,7 +297,7 @@ fn heading(row: &Row, variants: &Variants) -> String {
 fn by_workload(
     rows: &[&Row],
     variants: &Variants,
-    figures: &[&Column],
+    figures: &[Column],
     columns: usize,
 ) -> Vec<(String, Option<Paint>)> {
     let mut heads: Vec<[String; 2]> = vec![["", "threads"].map(String::from)];
@@ -271,7 +307,7 @@ fn by_workload(
         .iter()
         .map(|row| {
             let mut cells = vec![row.threads.to_string()];
-            cells.extend(figures.iter().map(|column| (column.get)(row)));
+            cells.extend(figures.iter().map(|column| column.cell(row)));
             cells.push(mark(row).into());
             cells
         })
@@ -295,7 +331,7 @@ fn by_workload(
 fn stacked(
     rows: &[&Row],
     variants: &Variants,
-    figures: &[&Column],
+    figures: &[Column],
     columns: usize,
 ) -> Vec<(String, Option<Paint>)> {
     let mut lines = Vec::new();
@@ -310,7 +346,7 @@ fn stacked(
         let mut tokens: Vec<String> = vec![format!("{threads} {}", mark(row)).trim_end().to_string()];
         let measured: Vec<(&str, String)> = figures
             .iter()
-            .map(|column| (column.name, (column.get)(row)))
+            .map(|column| (column.name, column.cell(row)))
             .filter(|(_, value)| value != ABSENT)
             .collect();
         let end = measured.len().saturating_sub(1);
@@ -353,13 +389,8 @@ fn cost(results: &Results, options: &Options, lines: &mut Vec<String>) {
                 tokens.push(format!("{} {name}", median(spread)));
             }
         }
-        let is_inserting = row.mode.as_deref().is_some_and(|mode| mode.starts_with("full"));
-        match inserted_per_fault(row).filter(|_| is_inserting) {
-            Some(0.0) if has_unpaid(row) => tokens.push("nothing inserted: it does not pay".into()),
-            // What did not happen cost nothing: such a row says nothing of the mode.
-            Some(0.0) => tokens.push("void: nothing was inserted".into()),
-            Some(pages) => tokens.push(format!("{} pages inserted per fault", figure(pages))),
-            None => {}
+        for (count, words) in per_fault(row, &results.environment.mechanisms) {
+            tokens.push(count.map_or(words.clone(), |count| format!("{} {words}", figure(count))));
         }
         lines.extend(flow(&tokens, "  ", 4, options.columns()));
     }
@@ -386,21 +417,7 @@ fn controls(results: &Results, options: &Options, lines: &mut Vec<String>) {
     lines.push(String::new());
     title("Controls", Paint::Strong, options, lines);
     lines.extend(wrap(&summary, "  ", 2, columns).iter().map(|line| options.paint(paint, line)));
-    let mut rest: &[Control] = &results.controls;
-    while let Some(first) = rest.first() {
-        let place = |control: &Control| {
-            (
-                control.workload.clone(),
-                control.kernel.clone(),
-                control.mode.clone(),
-                control.threads,
-                control.vcpus,
-                control.nodes,
-            )
-        };
-        let end = rest.iter().position(|control| place(control) != place(first)).unwrap_or(rest.len());
-        let (group, after) = rest.split_at(end);
-        rest = after;
+    for group in promises(&results.controls) {
         control_line(group, options, lines);
     }
     let disagreements = results.disagreements().len();

@@ -71,7 +71,7 @@ fn only_judged_figures_can_regress_and_the_worst_comes_first() {
     base.requested_per_unit = spread(1.0, 1.0, 1.0);
     let (a, b) = (file(vec![base]), file(vec![worse]));
     let comparison = compare(&a, &b, &[]).expect("comparable");
-    let figures: Vec<&str> = comparison.over(5.0).iter().map(|found| found.change.figure).collect();
+    let figures: Vec<&str> = comparison.over(5.0).iter().map(|found| found.change.figure.as_str()).collect();
     assert_eq!(figures, ["received", "sent"]);
 }
 

@@ -10,7 +10,6 @@ use ceasefire_results::paper::figures::{Figure, Work, FIGURES};
 use ceasefire_results::paper::{Measured, Paper, SCHEMA};
 use ceasefire_results::schema::{Control, Results, Row, Unmeasured};
 use ceasefire_results::stats::Spread;
-use std::path::{Path, PathBuf};
 
 const KERNELS: [(&str, Option<&str>); 3] = [("vanilla", None), ("k", Some("off")), ("k", Some("full"))];
 
@@ -88,23 +87,10 @@ fn paper(ids: &[&str]) -> Paper {
     paper
 }
 
-fn golden(name: &str, found: &str) {
-    let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
-    if std::env::var_os("CEASEFIRE_BLESS").is_some() {
-        std::fs::write(&path, found).expect("written");
-    }
-    let expected = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        expected == found,
-        "{} differs: CEASEFIRE_BLESS=1 make test-unit, then read the change",
-        path.display()
-    );
-}
-
 #[test]
 fn the_text_at_forty_columns_is_the_golden_one() {
     let text = render(&paper(&[]), &Options { width: 40, colour: false });
-    golden("paper-40.txt", &text);
+    expect_test::expect_file!["golden/paper-40.txt"].assert_eq(&text);
     for width in [30, 40, 80, 160] {
         let text = render(&paper(&[]), &Options { width, colour: false });
         assert!(
@@ -154,7 +140,7 @@ fn every_figure_stands_on_the_page_with_claim_gain_and_loss() {
         "walks per page", // what rose
         "+100.0 %",
         "5 repeats",
-        "ceasefire lab run &#39;a b&#39;",
+        "ceasefire lab run 'a b'",
         "nothing is timed",
     ] {
         assert!(page.contains(expected), "{expected}");

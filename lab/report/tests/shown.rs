@@ -120,9 +120,9 @@ fn elisions_are_shown_where_a_kernel_counts_them() {
     let log = sample::with_abis(&sample::log(1.0, None), true);
     let logs = [(sample::key("abis-debug", Some("idle")), ceasefire_results::parse_log(log.as_bytes()))];
     let debug = ceasefire_results::aggregate(Default::default(), &logs).expect("rows");
-    let sentence = "122,400 elisions were checked against the machine&#39;s TLBs: none wrong.";
+    let sentence = "122,400 elisions were checked against the machine's TLBs: none wrong.";
     assert!(page(&debug).contains(sentence), "{}", page(&debug));
-    assert!(page(&debug).contains("<th scope=\"col\">sampled held</th>"));
+    assert!(page(&debug).contains(">sampled held</th>"));
     assert!(render(&debug, &plain(100))
         .contains("122,400 elisions were checked against the machine's TLBs: none wrong."));
 }
@@ -181,7 +181,7 @@ fn nothing_hostile_reaches_the_page_or_the_terminal() {
 
 /// A tiny reader: every element that opens closes, in order, and every attribute is quoted.
 fn check_nesting(html: &str) {
-    const VOID: &[&str] = &["meta", "br", "line", "rect", "polyline", "circle", "path", "!doctype"];
+    const VOID: &[&str] = &["meta", "br", "!DOCTYPE"];
     let mut open: Vec<String> = Vec::new();
     let mut rest = html;
     while let Some(start) = rest.find('<') {
@@ -247,10 +247,16 @@ fn the_finding_is_computed_and_carries_its_condition() {
         html.split("class=\"finding\"").nth(1).unwrap_or("no finding").chars().take(400).collect::<String>()
     );
     let html = report::html(&sample::two_kernels()).expect("a report");
-    assert!(html.contains(
-        "Against vanilla, abis (full) changes the shootdowns received per unit by a median of \u{2212}94.0 %"
-    ));
-    assert!(html.contains("received nothing in either"));
+    for words in [
+        "A TLB shootdown is what a kernel does when it changes a mapping",
+        "Here kernels vanilla, abis (idle) and abis (full) do the same work: 8 workloads of up to 8 threads.",
+        "Against vanilla, abis (full) changes the shootdowns received at 8 threads on 8 vCPUs by a median of \u{2212}94.0 % \
+         over 7 workloads: fewer in 6, as many in 1, more in 0; 1 workload receives none in either.",
+        "Nothing rose beside it: not other IPIs, full flushes, walks or faults.",
+        "All 72 control figures hold",
+    ] {
+        assert!(html.contains(words), "{words}:\n{}", &html[html.find("<h1>").expect("a title")..][..3000]);
+    }
     // Without a sender's count nothing is said about senders.
     let mut host = sample::one_kernel();
     host.rows.iter_mut().for_each(|row| row.sent_per_unit = None);
@@ -276,12 +282,11 @@ fn a_row_without_insertions_says_why() {
         for row in results.rows.iter_mut().filter(|row| row.cost && row.mode.as_deref() == Some("full")) {
             row.faults_per_unit = Some(spread(0.5));
             let counters = [("inserted", Some(inserted)), ("insert_unpaid", unpaid)];
-            row.abis = Some(
-                counters
-                    .iter()
-                    .filter_map(|(name, count)| Some((name.to_string(), spread((*count)?))))
-                    .collect(),
-            );
+            let counted = counters
+                .iter()
+                .filter_map(|(name, count)| Some((name.to_string(), spread((*count)?))))
+                .collect();
+            row.mechanisms.insert("abis".into(), counted);
         }
         render(&results, &plain(160))
     };

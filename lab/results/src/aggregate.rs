@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Guest logs to rows: repeats grouped, counts divided by units, equal work proved, controls judged.
 
-use crate::abis;
 use crate::cycles;
 use crate::judge::holds;
+use crate::mechanism::{self, Described};
 use crate::protocol::{GuestLog, Run};
 use crate::schema::{Control, Elided, Environment, Results, Row, Unmeasured};
 use crate::stats::{self, Spread};
 use ceasefire_base::{Error, Result};
+use ceasefire_mechanism::Total;
 use std::collections::BTreeMap;
 
 /// The place whose clock means something.
@@ -82,7 +83,11 @@ struct Group<'a> {
 
 /// Makes rows of complete logs. An error names what makes the logs unusable: a log that is not
 /// complete, repeats that disagree about their unit, or work that differs where it must be equal.
-pub fn aggregate(environment: Environment, logs: &[(RowKey, GuestLog)]) -> Result<Results> {
+pub fn aggregate(mut environment: Environment, logs: &[(RowKey, GuestLog)]) -> Result<Results> {
+    let runs = logs.iter().flat_map(|(_, log)| &log.runs);
+    mechanism::describe(&mut environment.mechanisms, runs.flat_map(|run| run.mechanisms.keys()));
+    let mechanisms = environment.mechanisms.clone();
+    let described = Described::of(&mechanisms);
     let is_host = environment.place == HOST;
     let mut results = Results::new(environment);
     let mut groups: Vec<Group> = Vec::new();
@@ -107,7 +112,7 @@ pub fn aggregate(environment: Environment, logs: &[(RowKey, GuestLog)]) -> Resul
     }
     check_work(&groups)?;
     for group in &groups {
-        let mut row = group.row()?;
+        let mut row = group.row(&described)?;
         if is_host {
             row.ns_per_unit = group.spread(|run| Some(run.duration_ns? as f64 / run.units as f64));
         }
@@ -116,6 +121,7 @@ pub fn aggregate(environment: Environment, logs: &[(RowKey, GuestLog)]) -> Resul
     }
     if results.rows.iter().any(|row| row.cycles_modelled_per_unit.is_some()) {
         results.environment.cycle_costs = cycles::constants();
+        results.environment.cycle_costs.extend(described.prices());
     }
     Ok(results)
 }
@@ -182,7 +188,7 @@ impl<'a> Group<'a> {
             && first.seed == run.seed
     }
 
-    fn row(&self) -> Result<Row> {
+    fn row(&self, described: &Described) -> Result<Row> {
         let (key, first) = (self.key, self.runs[0]);
         if let Some(other) = self.runs.iter().find(|run| run.unit != first.unit) {
             return Err(Error::failed(format!(
@@ -217,12 +223,14 @@ impl<'a> Group<'a> {
             faults_per_unit: self.per_unit("faults"),
             walks_per_unit: self.per_unit("walks"),
             instructions_per_unit: self.per_unit("instructions"),
-            cycles_modelled_per_unit: self.spread(|run| Some(cycles::of(run)? / run.units as f64)),
-            elided: self.elided(),
-            checked: self.total("checked"),
-            violations: self.total("violations"),
-            abis: self.abis(),
-            asked_wrongly: abis::asked_wrongly(&self.abis_totals().unwrap_or_default()),
+            cycles_modelled_per_unit: self.spread(|run| {
+                Some((cycles::of(run)? + described.priced(&run.mechanisms)) / run.units as f64)
+            }),
+            elided: self.elided(described),
+            checked: self.total(described, Total::Checked, "checked"),
+            violations: self.total(described, Total::Violations, "violations"),
+            mechanisms: self.mechanisms(described),
+            asked_wrongly: described.asked_wrongly(&self.runs),
             received_irq_per_unit: self.per_unit("received_irq"),
             kernel_sent_per_unit: self.per_unit("kernel_sent"),
             noisy: is_wide(sent_per_unit) || is_wide(received_per_unit),
@@ -272,35 +280,34 @@ impl<'a> Group<'a> {
         self.spread(|run| run.counter(counter).map(|count| count as f64 / run.units as f64))
     }
 
-    /// Over all repeats, saturating: an absurd count must not wrap to a good one.
-    fn total(&self, counter: &str) -> Option<u64> {
-        let count = |run: &&Run| {
-            run.abis.as_ref().and_then(|own| own.get(counter).copied()).or_else(|| run.counter(counter))
-        };
+    /// `alone`: its name among the guest's own counters. Over all repeats, saturating: an absurd count must not wrap to a good one.
+    fn total(&self, described: &Described, total: Total, alone: &str) -> Option<u64> {
+        let count = |run: &&Run| described.total(&run.mechanisms, total).or_else(|| run.counter(alone));
         self.runs.iter().map(count).try_fold(0u64, |sum, count| Some(sum.saturating_add(count?)))
     }
 
     /// What every repeat counted by the kernel's own names.
-    fn abis(&self) -> Option<BTreeMap<String, Spread>> {
-        let first = self.runs[0].abis.as_ref()?;
-        let mut spreads = BTreeMap::new();
-        for name in first.keys() {
-            let units = |run: &Run| if abis::is_level(name) { 1.0 } else { run.units as f64 };
-            let spread = self.spread(|run| Some(*run.abis.as_ref()?.get(name)? as f64 / units(run)));
-            spreads.extend(spread.map(|spread| (name.clone(), spread)));
+    fn mechanisms(&self, described: &Described) -> BTreeMap<String, BTreeMap<String, Spread>> {
+        let is_whole = |name: &&String| self.runs.iter().all(|run| run.mechanisms.contains_key(*name));
+        let mut mechanisms = BTreeMap::new();
+        for mechanism in self.runs[0].mechanisms.keys().filter(is_whole) {
+            let mut spreads = BTreeMap::new();
+            for name in self.runs[0].mechanisms[mechanism].keys() {
+                let is_level = described.is_level(mechanism, name);
+                let units = |run: &Run| if is_level { 1.0 } else { run.units as f64 };
+                let count = |run: &Run| run.mechanisms.get(mechanism)?.get(name).copied();
+                let spread = self.spread(|run| Some(count(run)? as f64 / units(run)));
+                spreads.extend(spread.map(|spread| (name.clone(), spread)));
+            }
+            mechanisms.insert(mechanism.clone(), spreads);
         }
-        Some(spreads)
+        mechanisms
     }
 
-    fn elided(&self) -> Option<Elided> {
+    fn elided(&self, described: &Described) -> Option<Elided> {
         let repeats: Option<Vec<([u64; 4], u64)>> =
-            self.runs.iter().map(|run| Some((abis::elided(run.abis.as_ref()?), run.units))).collect();
+            self.runs.iter().map(|run| Some((described.elided(&run.mechanisms)?, run.units))).collect();
         Elided::of(&repeats?)
-    }
-
-    fn abis_totals(&self) -> Option<BTreeMap<String, u64>> {
-        let names = self.runs[0].abis.as_ref()?.keys();
-        Some(names.filter_map(|name| Some((name.clone(), self.total(name)?))).collect())
     }
 
     fn extra(&self) -> BTreeMap<String, f64> {

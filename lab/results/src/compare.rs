@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Two results files side by side: matched rows, their changes, and which changes are regressions.
 
+use crate::mechanism::Shown;
 use crate::schema::{self, Condition, Results, Row, CONDITIONS};
 use crate::stats::Spread;
 use ceasefire_base::text::count;
@@ -33,8 +34,6 @@ const COMPARED: &[&str] = &[
     "inserts",
     "elided",
     "elided_none",
-    "rounds_forced",
-    "spte_bytes",
 ];
 
 /// Rows of this kernel in the first file belong to rows of that kernel in the second.
@@ -118,7 +117,10 @@ pub struct RowChange {
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Change {
-    pub figure: &'static str,
+    /// The counter's name; of a mechanism's own `MECHANISM.NAME`.
+    pub figure: String,
+    #[serde(skip)]
+    pub title: String,
     pub a: Spread,
     pub b: Spread,
     /// Of the medians; null where the first is zero and the second is not.
@@ -130,7 +132,7 @@ pub struct Change {
 }
 
 impl Change {
-    fn between(figure: &'static str, a: Spread, b: Spread) -> Change {
+    fn between(figure: &str, title: &str, a: Spread, b: Spread) -> Change {
         let percent = if a.median == b.median {
             Some(0.0)
         } else if a.median == 0.0 {
@@ -138,7 +140,15 @@ impl Change {
         } else {
             Some((b.median - a.median) / a.median.abs() * 100.0)
         };
-        Change { figure, a, b, percent, from_zero: percent.is_none(), within_spread: a.overlaps(&b) }
+        Change {
+            figure: figure.into(),
+            title: title.into(),
+            a,
+            b,
+            percent,
+            from_zero: percent.is_none(),
+            within_spread: a.overlaps(&b),
+        }
     }
 
     /// Percent, where a rise from zero is larger than every number.
@@ -196,6 +206,7 @@ pub fn compare(a: &Results, b: &Results, mappings: &[Mapping]) -> Result<Compari
         b.rows.iter().filter(|row| is_mapped(row, |mapping| &mapping.b)).map(Some).collect();
     let told = told(&rows_a.iter().copied().chain(rows_b.iter().copied().flatten()).collect::<Vec<_>>());
 
+    let own = b.shown(|counter| counter.table || counter.summary.is_some());
     let mut comparison = Comparison {
         schema: SCHEMA,
         rows: Vec::new(),
@@ -216,7 +227,7 @@ pub fn compare(a: &Results, b: &Results, mappings: &[Mapping]) -> Result<Compari
     }
     for (row, partner) in rows_a.iter().zip(partners) {
         match partner {
-            Some(partner) => comparison.add(row, partner, &told),
+            Some(partner) => comparison.add(row, partner, &told, &own),
             None => comparison.only_a.push(RowName::of(row, &told)),
         }
     }
@@ -309,7 +320,8 @@ fn differ_in_costs(a: &schema::Environment, b: &schema::Environment) -> bool {
 }
 
 impl Comparison {
-    fn add(&mut self, a: &Row, b: &Row, told: &[&Condition]) {
+    /// `own`: counters of the mechanisms.
+    fn add(&mut self, a: &Row, b: &Row, told: &[&Condition], own: &[Shown]) {
         let name = RowName::of(b, told);
         for condition in CONDITIONS.iter().filter(|condition| condition.differs(a, b)) {
             let words = |row: &Row| (condition.words)(row).unwrap_or_else(|| "none".into());
@@ -331,10 +343,10 @@ impl Comparison {
         let mut changes = Vec::new();
         for counter in COMPARED.iter().filter_map(|key| schema::counter(key)) {
             match ((counter.get)(a), (counter.get)(b)) {
-                (Some(old), Some(new)) => changes.push(Change::between(counter.key, old, new)),
+                (Some(old), Some(new)) => changes.push(Change::between(counter.key, counter.title, old, new)),
                 (None, None) => {}
                 // A kernel that lets nothing off has nothing to count.
-                _ if counter.source == schema::Source::Abis => {}
+                _ if counter.source == schema::Source::Mechanism => {}
                 // That one machine counts and the other does not is said once, for all rows; the model follows from it.
                 _ if counter.source == schema::Source::Machine => {
                     self.warn_once("only one of the machines counts page walks")
@@ -352,6 +364,11 @@ impl Comparison {
                 }
             }
         }
+        for shown in own {
+            if let (Some(old), Some(new)) = (shown.get(a), shown.get(b)) {
+                changes.push(Change::between(&shown.key(), &shown.counter.title, old, new));
+            }
+        }
         self.rows.push(RowChange { a: RowName::of(a, told), b: name, unit: b.unit.clone(), changes });
     }
 
@@ -366,7 +383,8 @@ impl Comparison {
         let mut found: Vec<Regression> = Vec::new();
         for row in &self.rows {
             for change in &row.changes {
-                if JUDGED.contains(&change.figure) && !change.within_spread && change.size() > limit {
+                if JUDGED.contains(&change.figure.as_str()) && !change.within_spread && change.size() > limit
+                {
                     found.push(Regression { row, change });
                 }
             }

@@ -244,7 +244,7 @@ mod tests {
     }
 
     const PAGE: &str = "docs/reference/modelled-cycles.md";
-    const MARK: &str = "<!-- from here on written by CEASEFIRE_BLESS=1 make test-unit -->\n";
+    const MARK: &str = "<!-- from here on written by UPDATE_EXPECT=1 make test-unit -->\n";
 
     /// Medians per unit of rows of the command in [`PAGE`].
     const MEASURED: &[(&str, &[(&str, f64)])] = &[
@@ -308,13 +308,13 @@ mod tests {
         let found = fs::read_to_string(&path).expect("the page");
         let (prose, _) = found.split_once(MARK).expect("the mark");
         let page = format!("{prose}{MARK}{}", tables());
-        if std::env::var_os("CEASEFIRE_BLESS").is_some() {
+        if std::env::var_os("UPDATE_EXPECT").is_some() {
             fs::write(&path, &page).expect("written");
             return;
         }
         assert!(
             found == page,
-            "{PAGE} does not show lab/results/src/cycles.rs: CEASEFIRE_BLESS=1 make test-unit"
+            "{PAGE} does not show lab/results/src/cycles.rs: UPDATE_EXPECT=1 make test-unit"
         );
     }
 }

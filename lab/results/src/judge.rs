@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! May these rows be shown as results? Controls, elisions found wrong, sources that disagree.
 
-use crate::abis;
+use crate::mechanism::Described;
 use crate::schema::{Results, Row};
 use ceasefire_base::{Error, Result};
 
@@ -69,8 +69,10 @@ impl Results {
         }
         // In some workloads nobody holds what is flushed (a fault has dropped it): another row of the kernel may show
         // that the question is right.
+        let described = Described::of(&self.environment.mechanisms);
         let is_proven = |of: &Row, site: &str| {
-            self.rows.iter().filter(|row| row.kernel == of.kernel).any(|row| abis::found_holders(row, site))
+            let same = self.rows.iter().filter(|row| row.kernel == of.kernel);
+            same.into_iter().any(|row| described.found_holders(row, site))
         };
         let wrong = self.rows.iter().find_map(|row| {
             row.asked_wrongly.iter().find(|site| !is_proven(row, site)).map(|site| (row, site))

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! From what a guest printed to data that can be trusted: parse, group, judge the controls, compare. `ceasefire-report` shows them.
 //! Depends on nothing that builds or boots, so every step also works on a saved file.
-pub mod abis;
 pub mod aggregate;
 pub mod compare;
 pub mod cycles;
 pub mod judge;
+pub mod mechanism;
+mod old;
 pub mod paper;
 pub mod protocol;
 mod record;

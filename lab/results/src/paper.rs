@@ -7,6 +7,7 @@ pub mod figures;
 use crate::compare::{self, Mapping, Side};
 use crate::schema::{About, Control, Environment, Results, Row, Unmeasured};
 use crate::stats::Spread;
+use crate::{mechanism, old};
 use ceasefire_base::{Error, Result};
 use figures::{Figure, Quantity, FIGURES, MEAN, SUM};
 use serde::{Deserialize, Serialize};
@@ -174,6 +175,9 @@ impl Paper {
 
     /// One figure as a results file, for the tables of the report.
     pub fn results(&self, measured: &Measured) -> Results {
+        let mut environment = self.environment.clone();
+        let names = measured.rows.iter().flat_map(|row| row.mechanisms.keys());
+        mechanism::describe(&mut environment.mechanisms, names);
         Results {
             rows: measured.rows.clone(),
             skipped: measured.skipped.clone(),
@@ -181,7 +185,7 @@ impl Paper {
             problems: measured.problems.clone(),
             controls: self.controls.clone(),
             workloads: self.workloads.clone(),
-            ..Results::new(self.environment.clone())
+            ..Results::new(environment)
         }
     }
 
@@ -203,9 +207,11 @@ impl Paper {
 
     pub fn from_json(bytes: &[u8], name: &str) -> Result<Paper> {
         let remedy = "give a paper.json written by `ceasefire lab paper`";
-        let paper: Paper = serde_json::from_slice(bytes).map_err(|error| {
+        let wrong = |error: serde_json::Error| {
             Error::usage(format!("{name} is not a file of the paper's evaluation: {error}")).remedy(remedy)
-        })?;
+        };
+        let mut paper: Paper = serde_json::from_slice(bytes).map_err(wrong)?;
+        old::paper(&mut paper, bytes).map_err(wrong)?;
         if paper.schema != SCHEMA {
             return Err(Error::usage(format!("{name} is written in another form than {SCHEMA}"))
                 .remedy("use the ceasefire that wrote it, or measure again"));
@@ -360,7 +366,7 @@ fn losses(results: &Results, kernels: &[String]) -> Result<Vec<Loss>> {
             let Ok(comparison) = compare::compare(&here, &here, &[mapping]) else { continue };
             for row in &comparison.rows {
                 let is_loss = |change: &&compare::Change| {
-                    LOSSES.contains(&change.figure)
+                    LOSSES.contains(&change.figure.as_str())
                         && !change.within_spread
                         && change.size() > LOSS_PERCENT
                         && change.b.median - change.a.median > LOSS_PER_UNIT
@@ -371,7 +377,7 @@ fn losses(results: &Results, kernels: &[String]) -> Result<Vec<Loss>> {
                     threads: row.b.threads,
                     vcpus: row.b.vcpus,
                     at: place.1.clone().or_else(|| place.0.clone().filter(|tlb| tlb != figures::TLB)),
-                    figure: change.figure.into(),
+                    figure: change.figure.clone(),
                     unit: row.unit.clone(),
                     baseline: change.a,
                     here: change.b,

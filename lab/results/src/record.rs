@@ -2,6 +2,7 @@
 //! One record of the guest protocol: the types of its lines, and how one line is read.
 //! A key that appears twice, a negative count or a number too large for its field refuses the record.
 
+use crate::old;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -66,9 +67,9 @@ pub struct Run {
     pub counters: Counters,
     #[serde(default)]
     pub expect: Option<Expect>,
-    /// What an ABIS kernel counted; null on any other.
-    #[serde(default, deserialize_with = "unique_keys_or_null")]
-    pub abis: Option<BTreeMap<String, u64>>,
+    /// What the kernel's mechanisms counted, by the names of both; empty on a kernel without any.
+    #[serde(default, deserialize_with = "unique_keys_of_each")]
+    pub mechanisms: BTreeMap<String, BTreeMap<String, u64>>,
     #[serde(default, deserialize_with = "unique_keys")]
     pub extra: BTreeMap<String, f64>,
     #[serde(default)]
@@ -154,7 +155,7 @@ struct Timeout {
 }
 
 /// Reads the first JSON value of `text`; anything behind it is somebody else's output on the same line.
-fn first<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, serde_json::Error> {
+pub(crate) fn first<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, serde_json::Error> {
     let mut stream = serde_json::Deserializer::from_str(text).into_iter::<T>();
     match stream.next() {
         Some(value) => value,
@@ -166,7 +167,13 @@ pub(crate) fn read(text: &str) -> Result<Record, serde_json::Error> {
     let tag: Tag = first(text)?;
     Ok(match tag.kind.as_str() {
         "boot" => Record::Boot(first(text)?),
-        "run" => Record::Run(Box::new(first(text)?)),
+        "run" => {
+            let mut run: Box<Run> = Box::new(first(text)?);
+            if run.mechanisms.is_empty() {
+                run.mechanisms = old::counted(text)?;
+            }
+            Record::Run(run)
+        }
         "skip" => Record::Skip(first(text)?),
         "fail" => Record::Fail(first(text)?),
         "log" => Record::Log(first::<LogText>(text)?.text),
@@ -177,14 +184,17 @@ pub(crate) fn read(text: &str) -> Result<Record, serde_json::Error> {
     })
 }
 
-fn unique_keys_or_null<'de, D>(deserializer: D) -> Result<Option<BTreeMap<String, u64>>, D::Error>
+/// Numbers by name, each name once.
+#[derive(Deserialize)]
+#[serde(bound = "V: Deserialize<'de>")]
+pub(crate) struct Unique<V>(#[serde(deserialize_with = "unique_keys")] pub BTreeMap<String, V>);
+
+fn unique_keys_of_each<'de, D>(deserializer: D) -> Result<BTreeMap<String, BTreeMap<String, u64>>, D::Error>
 where
     D: Deserializer<'de>,
 {
-    #[derive(Deserialize)]
-    struct Whole(#[serde(deserialize_with = "unique_keys")] BTreeMap<String, u64>);
-
-    Ok(Option::<Whole>::deserialize(deserializer)?.map(|whole| whole.0))
+    let each = Unique::<Unique<u64>>::deserialize(deserializer)?.0;
+    Ok(each.into_iter().map(|(name, counters)| (name, counters.0)).collect())
 }
 
 /// serde's maps keep the last of two equal keys; a counter that appears twice must be refused instead.
@@ -227,10 +237,28 @@ mod tests {
     fn a_run_is_read_with_its_nulls() {
         let Ok(Record::Run(run)) = read(RUN) else { panic!("not a run") };
         assert_eq!((run.counter("sent"), run.counter("walks"), run.counter("other")), (Some(10), None, None));
-        assert_eq!(run.abis, Some(BTreeMap::from([("rounds".to_string(), 7)])));
+        assert_eq!(run.mechanisms["abis"], BTreeMap::from([("rounds".to_string(), 7)]));
         for without in [RUN.replace(r#"{"rounds":7}"#, "null"), RUN.replace(r#""abis":{"rounds":7},"#, "")] {
-            assert!(matches!(read(&without), Ok(Record::Run(run)) if run.abis.is_none()), "{without}");
+            assert!(matches!(read(&without), Ok(Record::Run(run)) if run.mechanisms.is_empty()), "{without}");
         }
+    }
+
+    /// The form of now, and that of before mechanisms had names.
+    #[test]
+    fn mechanisms_are_read_by_name() {
+        let new = RUN.replace(r#""abis":{"rounds":7}"#, r#""mechanisms":{"abis":{"rounds":7},"other":{}}"#);
+        let Ok(Record::Run(run)) = read(&new) else { panic!("not a run") };
+        assert_eq!(run.mechanisms["abis"], BTreeMap::from([("rounds".to_string(), 7)]));
+        assert!(run.mechanisms["other"].is_empty());
+        for (from, to) in [
+            (r#"{"rounds":7}"#, r#"{"rounds":7,"rounds":8}"#),
+            (r#""other":{}"#, r#""abis":{}"#),
+            (r#""other":{}"#, r#""other":null"#),
+        ] {
+            let broken = new.replace(from, to);
+            assert!(read(&broken).is_err(), "{broken}");
+        }
+        assert!(read(&RUN.replace(r#"{"rounds":7}"#, r#"{"rounds":7,"rounds":8}"#)).is_err());
     }
 
     #[test]

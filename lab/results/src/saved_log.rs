@@ -43,7 +43,7 @@ impl GuestLog {
                 json!({
                     "workload": run.workload, "threads": run.threads, "repeat": run.repeat, "seed": run.seed,
                     "unit": run.unit, "units": run.units, "checksum": run.checksum,
-                    "counters": run.counters, "abis": run.abis, "extra": run.extra, "duration_ns": run.duration_ns,
+                    "counters": run.counters, "mechanisms": run.mechanisms, "extra": run.extra, "duration_ns": run.duration_ns,
                 })
             })
             .collect();

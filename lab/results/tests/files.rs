@@ -109,3 +109,21 @@ fn what_is_no_results_file_is_refused_in_one_sentence() {
         );
     }
 }
+
+/// A file of before mechanisms had names: its counters and their meaning are there, under the name.
+#[test]
+fn a_file_of_0_1_0_is_read() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/results-of-0.1.0.json");
+    let bytes = std::fs::read(path).expect("the file");
+    let results = Results::from_json(&bytes, "old.json").expect("reads");
+    let full = results.rows.iter().find(|row| row.mode.as_deref() == Some("full")).expect("a row");
+    assert_eq!(full.mechanisms["abis"]["spte_bytes"].median, 14_336.0);
+    assert_eq!(full.elided.expect("elided").one.median, 1.0);
+    assert_eq!(full.checked, Some(3000));
+    let described = &results.environment.mechanisms;
+    assert_eq!(described.iter().map(|mechanism| mechanism.name.as_str()).collect::<Vec<_>>(), ["abis"]);
+    // Written again, it needs no help any more.
+    let text = results.to_json().expect("writes");
+    assert!(!text.contains("\"abis\": null") && text.contains("\"mechanisms\""));
+    assert_eq!(Results::from_json(text.as_bytes(), "new.json").expect("reads"), results);
+}

@@ -50,9 +50,9 @@ fn every_golden_log_ends_as_its_name_says() {
 fn an_abis_kernels_log_carries_its_mode_and_its_counters() {
     let log = parse_log(&golden("abis.log"));
     assert_eq!(log.boot.as_ref().and_then(|boot| boot.mode.as_deref()), Some("idle"));
-    let abis = log.runs[0].abis.as_ref().expect("counters");
+    let abis = &log.runs[0].mechanisms["abis"];
     assert_eq!((abis["zap_idle"], abis["spte_bytes"], abis["violations"]), (420, 12_288, 0));
-    assert!(parse_log(&golden("good.log")).runs.iter().all(|run| run.abis.is_none()));
+    assert!(parse_log(&golden("good.log")).runs.iter().all(|run| run.mechanisms.is_empty()));
 }
 
 #[test]

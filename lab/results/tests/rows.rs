@@ -2,7 +2,7 @@
 //! Logs to rows: what is divided, grouped, proved equal, judged, and refused.
 mod sample;
 
-use ceasefire_results::schema::Condition;
+use ceasefire_results::schema::{Condition, Environment};
 use ceasefire_results::{aggregate, parse_log, Results, RowKey, Verdict};
 
 fn run(workload: &str, repeat: u32, units: u64, checksum: &str, counters: &str, expect: &str) -> String {
@@ -258,7 +258,7 @@ fn what_an_abis_kernel_counts_is_divided_added_up_and_judged() {
     assert_eq!((elided.pages.min, elided.pages.median, elided.pages.max), (1.2, 2.2, 3.2));
     assert_eq!((elided.none.median, elided.one.median, elided.set.max), (0.6, 0.0, 0.0));
     assert_eq!((row.checked, row.violations), (Some(60), Some(0)));
-    let abis = row.abis.as_ref().expect("abis");
+    let abis = &row.mechanisms["abis"];
     assert_eq!(abis["spte_bytes"].median, 4096.0, "a level is not divided by the units");
     assert_eq!(abis["rounds_forced"].median, 0.05);
     assert!(results.reportable().is_ok());
@@ -267,10 +267,36 @@ fn what_an_abis_kernel_counts_is_divided_added_up_and_judged() {
 
     let plain = abis_results(&["null"]);
     let row = &plain.rows[0];
-    assert_eq!((row.elided, row.abis.as_ref(), row.checked, row.violations), (None, None, None, None));
+    assert_eq!((row.elided, row.mechanisms.len(), row.checked, row.violations), (None, 0, None, None));
     let off = abis_results(&["{}"]);
     assert_eq!(off.rows[0].elided.expect("elided").pages.max, 0.0, "nothing elided is not unmeasured");
     assert_eq!(off.rows[0].checked, None);
+}
+
+/// A mechanism that this version never heard of counts what its description says, wherever it is read.
+#[test]
+fn a_strangers_counters_are_what_its_description_says() {
+    let text = "title = \"TOY\"\nabout = \"a\"\ncounters = \"/toy\"\n\
+        [[counter]]\nname = \"pages\"\nadds_to = \"elided_pages\"\nprice = 7.0\ntable = true\ntitle = \"toy pages\"\nmeaning = \"m\"\n\
+        [[counter]]\nname = \"bytes\"\nkind = \"level\"\ntitle = \"b\"\nmeaning = \"m\"\n";
+    let toy = ceasefire_mechanism::Mechanism::parse("toy", text).expect("parses");
+    let line = run("w", 0, 10, "aa", "\"sent\":1", "null")
+        .replace("\"expect\"", "\"mechanisms\":{\"toy\":{\"pages\":20,\"bytes\":64,\"other\":5}},\"expect\"");
+    let text = line + "{\"kind\":\"verdict\",\"ok\":true,\"runs\":1,\"skips\":0,\"fails\":0}\n";
+    let log = ceasefire_results::parse_log(text.as_bytes());
+    let environment = Environment { mechanisms: vec![toy], ..Environment::default() };
+    let results = aggregate(environment, &[(sample::key("toy", Some("on")), log.clone())]).expect("rows");
+    let counted = |name: &str| results.rows[0].counted("toy", name).map(|spread| spread.median);
+    assert_eq!((counted("pages"), counted("bytes"), counted("other")), (Some(2.0), Some(64.0), Some(0.5)));
+    assert_eq!(results.rows[0].elided.expect("elided").pages.median, 2.0);
+    let shown: Vec<String> = results.shown(|counter| counter.table).iter().map(|shown| shown.key()).collect();
+    assert_eq!(shown, ["toy.pages"]);
+    let again = Results::from_json(results.to_json().expect("JSON").as_bytes(), "r").expect("read back");
+    assert_eq!(again, results);
+    // Without the description it is kept, and means nothing.
+    let plain = aggregate(Environment::default(), &[(sample::key("toy", Some("on")), log)]).expect("rows");
+    assert_eq!(plain.rows[0].counted("toy", "bytes").map(|spread| spread.median), Some(6.4));
+    assert_eq!(plain.rows[0].elided, None);
 }
 
 #[test]

@@ -2,10 +2,14 @@
 //! Writing results so that a reader never meets half a file, and a few facts about this machine.
 
 use ceasefire_artifacts::lock::{self, Lock};
+use ceasefire_base::exec::{self, Command};
 use ceasefire_base::{disk, Progress, Result};
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 use tempfile::TempDir;
+
+const GIT_LIMIT: Duration = Duration::from_secs(10);
 
 /// Writes aside and renames: an interrupted run leaves the earlier file as it was.
 pub fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
@@ -69,6 +73,14 @@ pub fn scratch(purpose: &str) -> Result<TempDir> {
 /// `2026-03-01T12:00:00Z`
 pub fn now_utc() -> String {
     jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// Of a checkout, with `-dirty` where it has changes; `None` where git knows nothing of it.
+pub fn commit(root: &Path) -> Option<String> {
+    let words = ["describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"];
+    let git = Command::new("git").arg("-C").arg(root).args(words);
+    let said = exec::capture(&git, Some(GIT_LIMIT)).ok().filter(|said| said.status.success())?;
+    Some(said.stdout.trim().to_string()).filter(|commit| !commit.is_empty())
 }
 
 /// CPUs this process may use.

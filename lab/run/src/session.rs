@@ -120,6 +120,7 @@ impl<'a, E: Executor> Session<'a, E> {
     fn environment(&self, executor: &E, request: &Request, logs: &[(RowKey, GuestLog)]) -> Environment {
         Environment {
             ceasefire: env!("CARGO_PKG_VERSION").into(),
+            commit: files::commit(&self.ctx.root),
             date: files::now_utc(),
             command: Some(request.command()),
             seed: request.matrices().first().map(|matrix| matrix.seed),

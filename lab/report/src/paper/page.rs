@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The evaluation as one HTML file that needs nothing else: each figure of the paper, ours beside it, and what differs.
 
-use super::found;
+use super::{found, words};
 use crate::chart::{self, Across, Bar, Series};
 use crate::numbers::{figure as number, prose_percent as percent, with_range, ABSENT};
-use crate::page::{self as report, controls, notes, open_table, section, tables};
-use crate::svg::escape;
+use crate::page::parts::{document, figure as picture, head, items, note, section, table, Level};
+use crate::page::{controls, notes, readable_date, tables};
+use crate::table::missing_sentence;
 use ceasefire_base::text::count;
 use ceasefire_base::Result;
 use ceasefire_results::paper::figures::{self, Axis, Figure, Quantity, FIGURES};
 use ceasefire_results::paper::{is_off, left, with_others, Compared, Loss, Measured, Paper};
 use ceasefire_results::schema::{self, Row};
 use ceasefire_results::stats::Spread;
+use maud::{html, Markup};
 
 const TITLE: &str = "The ABIS paper's evaluation, again";
 /// More than this many rises are folded away: the worst stand above.
@@ -22,288 +24,248 @@ pub fn html(paper: &Paper) -> Result<String> {
     for measured in &paper.figures {
         paper.results(measured).reportable()?;
     }
-    let mut page = String::with_capacity(128 * 1024);
-    head(paper, &mut page);
-    summary(paper, &mut page);
-    for figure in FIGURES {
-        one(paper, figure, &mut page);
-    }
     let mut whole = schema::Results::new(paper.environment.clone());
     whole.controls = paper.controls.clone();
-    controls::controls(&whole, &mut page);
-    notes::environment(&whole, &mut page);
-    notes::definitions(&mut page);
-    notes::reproduce(&whole, &mut page);
-    page.push_str(&format!(
-        "<footer>Written by ceasefire {} in the form {}. This page loads nothing and runs no script.</footer>\n</main>\n</body>\n</html>\n",
-        escape(&paper.environment.ceasefire),
-        escape(&paper.schema)
-    ));
-    Ok(page)
+    let body = html! {
+        (lead(paper, &whole))
+        (summary(paper))
+        @for figure in FIGURES { (one(paper, figure)) }
+        (controls::controls(&whole))
+        (notes::environment(&whole))
+        (notes::definitions(&whole))
+        (notes::reproduce(&whole))
+    };
+    let written =
+        format!("Written by ceasefire {} in the form {}.", paper.environment.ceasefire, paper.schema);
+    Ok(document(TITLE, &body, &written))
 }
 
-fn head(paper: &Paper, page: &mut String) {
-    report::open(TITLE, page);
-    page.push_str(&format!("<p class=\"eyebrow\">Ceasefire lab</p>\n<h1>{}</h1>\n", escape(TITLE)));
-    for sentence in super::words::sentences(paper) {
-        let sentence = escape(&sentence).replace(" -", " \u{2212}");
-        page.push_str(&format!("<p class=\"finding\">{sentence}</p>\n"));
+/// A true minus sign, for a page.
+fn minus(text: &str) -> String {
+    text.replace('-', "\u{2212}")
+}
+
+fn lead(paper: &Paper, whole: &schema::Results) -> Markup {
+    let facts = [
+        readable_date(&paper.environment.date),
+        format!("{} of {} figures", paper.figures.len(), FIGURES.len()),
+        count(u64::from(paper.repeats), "repeat") + " each",
+        paper.kernels.join(", "),
+    ];
+    html! {
+        p.eyebrow { "Ceasefire lab" }
+        h1 { (TITLE) }
+        @for sentence in words::sentences(paper) { p.finding { (sentence.replace(" -", " \u{2212}")) } }
+        (controls::sentence(whole))
+        ul.facts { @for fact in facts.iter().filter(|fact| !fact.is_empty()) { li { (fact) } } }
+        (note("The paper is N. Amit, \u{201c}Optimizing the TLB Shootdown Algorithm with Page Access Tracking\u{201d} (USENIX \
+               ATC 2017). What differs in every figure:"))
+        (items(figures::DIFFERS.iter().map(|words| words.to_string())))
     }
-    let mut facts = vec![report::readable_date(&paper.environment.date)];
-    facts.push(format!("{} of {} figures", paper.figures.len(), FIGURES.len()));
-    facts.push(count(u64::from(paper.repeats), "repeat") + " each");
-    facts.push(paper.kernels.join(", "));
-    facts.retain(|fact| !fact.is_empty());
-    let items: Vec<String> = facts.iter().map(|fact| format!("<li>{}</li>", escape(fact))).collect();
-    page.push_str(&format!("<ul class=\"facts\">{}</ul>\n", items.join("")));
-    page.push_str(
-        "<p class=\"note\">The paper is N. Amit, \u{201c}Optimizing the TLB Shootdown Algorithm with Page Access Tracking\u{201d} (USENIX \
-         ATC 2017). What differs in every figure:</p>\n",
-    );
-    items_of(figures::DIFFERS.iter().map(|words| words.to_string()), page);
 }
 
-fn items_of(items: impl Iterator<Item = String>, page: &mut String) {
-    page.push_str("<ul class=\"plain\">\n");
-    for item in items {
-        page.push_str(&format!("<li>{}</li>\n", escape(&item)));
-    }
-    page.push_str("</ul>\n");
-}
-
-fn summary(paper: &Paper, page: &mut String) {
-    section(page, "The paper's figures and ours");
-    page.push_str(
-        "<p class=\"note\">Against the unchanged kernel. A dash means not measured, which is not zero. Figures without a claim of the \
-         paper stand below alone.</p>\n",
-    );
-    let all: Vec<(&str, &Compared)> = paper
-        .figures
-        .iter()
-        .flat_map(|measured| measured.compared.iter().map(|entry| (measured.section.as_str(), entry)))
-        .collect();
-    table(&all, page);
+fn summary(paper: &Paper) -> Markup {
+    let of = |measured: &Measured| -> Vec<(String, Compared)> {
+        measured.compared.iter().map(|entry| (measured.section.clone(), entry.clone())).collect()
+    };
+    let all: Vec<(String, Compared)> = paper.figures.iter().flat_map(of).collect();
     let unmeasured: Vec<&Figure> =
         FIGURES.iter().filter(|figure| paper.figure(figure.id).is_none()).collect();
-    if unmeasured.is_empty() {
-        return;
+    html! {
+        (section("The paper's figures and ours"))
+        (note("Against the unchanged kernel. A dash means not measured, which is not zero. Figures without a claim of the \
+               paper stand below alone."))
+        (claims(all.iter().map(|(section, entry)| (section.as_str(), entry)).collect()))
+        @if !unmeasured.is_empty() {
+            h3.doubt { "Not measured in this file" }
+            ul.plain {
+                @for figure in unmeasured {
+                    li { (figure.title) " (" (figure.section) "): " code { "ceasefire lab paper --only " (figure.id) } }
+                }
+            }
+        }
     }
-    page.push_str("<h3 class=\"doubt\">Not measured in this file</h3>\n<ul class=\"plain\">\n");
-    for figure in unmeasured {
-        page.push_str(&format!(
-            "<li>{}: <code>ceasefire lab paper --only {}</code></li>\n",
-            escape(&format!("{} ({})", figure.title, figure.section)),
-            escape(figure.id)
-        ));
-    }
-    page.push_str("</ul>\n");
 }
 
-fn table(entries: &[(&str, &Compared)], page: &mut String) {
+fn claims(entries: Vec<(&str, &Compared)>) -> Markup {
     if entries.is_empty() {
-        return;
+        return html! {};
     }
-    open_table(page, "The paper's figures and ours");
-    page.push_str(
-        "<thead><tr><th class=\"text\" scope=\"col\">what</th><th class=\"text\" scope=\"col\">the paper</th>\
-         <th scope=\"col\">here</th><th scope=\"col\">unchanged</th><th scope=\"col\">changed</th>\
-         <th class=\"text\" scope=\"col\">condition</th></tr></thead>\n<tbody>\n",
-    );
-    for (section, entry) in entries {
-        let (class, verdict) = match (entry.is_reached(), entry.percent) {
-            (Some(true), _) => ("good", "reached".to_string()),
-            (Some(false), Some(found)) => {
-                let word = if entry.paper_percent > 0.0 { "over" } else { "short" };
-                ("bad", format!("{word} by {:.1} points", found - entry.paper_percent))
-            }
-            _ if entry.is_aside => ("doubt", "beside it, not judged".to_string()),
-            _ => ("doubt", String::new()),
-        };
-        let spread = |spread: Option<Spread>| spread.map_or_else(|| ABSENT.into(), with_range);
-        let elided = entry.elided.filter(|pages| pages.max > 0.0).map_or_else(String::new, |pages| {
-            format!("<small>{} pages elided</small>", escape(&number(pages.median)))
-        });
-        let is_ratio = entry.unit.is_empty() || entry.quantity == Quantity::Targets.words();
-        let per = if is_ratio { String::new() } else { format!(" per {}", entry.unit) };
-        let mut condition = String::new();
-        if entry.repeats > 0 {
-            condition = count(u64::from(entry.vcpus), "vCPU");
-            // How many repeats is said above, once for all.
-            if entry.threads != entry.vcpus {
-                condition += &format!(", {}", count(u64::from(entry.threads), "thread"));
-            }
-        }
-        page.push_str(&format!(
-            "<tr><th class=\"text\" scope=\"row\">{}<small>{}</small></th><td class=\"text\">{}<small>{}</small></td><td>{}\
-             <small class=\"{class}\">{}</small></td><td>{}</td><td>{}{elided}</td>\
-             <td class=\"text\">{}<small>{}</small></td></tr>\n",
-            escape(&entry.workload),
-            escape(&format!("{}{per}", entry.quantity)),
-            escape(&percent(entry.paper_percent)),
-            escape(&format!("{}; {section}", entry.paper_words)),
-            escape(&found(entry).replace('-', "\u{2212}")),
-            escape(&verdict),
-            escape(&spread(entry.baseline)),
-            escape(&spread(entry.here)),
-            escape(&entry.kernel),
-            escape(&condition),
-        ));
-    }
-    page.push_str("</tbody></table></div>\n");
+    let titles = [
+        ("what", true),
+        ("the paper", true),
+        ("here", false),
+        ("unchanged", false),
+        ("changed", false),
+        ("condition", true),
+    ];
+    let inner =
+        html! { (head(&titles)) tbody { @for (section, entry) in entries { (claim(section, entry)) } } };
+    table("The paper's figures and ours", &inner)
 }
 
-fn one(paper: &Paper, figure: &Figure, page: &mut String) {
-    section(page, figure.title);
-    page.push_str(&format!(
-        "<p class=\"note\">In the paper: section {}. {}</p>\n",
-        escape(figure.section),
-        escape(figure.shows)
-    ));
-    let Some(measured) = paper.figure(figure.id) else {
-        page.push_str(&format!(
-            "<p class=\"doubt\">Not measured in this file: <code>ceasefire lab paper --only {}</code></p>\n",
-            escape(figure.id)
-        ));
-        return;
+fn claim(section: &str, entry: &Compared) -> Markup {
+    let (class, verdict) = match (entry.is_reached(), entry.percent) {
+        (Some(true), _) => ("good", "reached".to_string()),
+        (Some(false), Some(found)) => {
+            let word = if entry.paper_percent > 0.0 { "over" } else { "short" };
+            ("bad", format!("{word} by {:.1} points", found - entry.paper_percent))
+        }
+        _ if entry.is_aside => ("doubt", "beside it, not judged".to_string()),
+        _ => ("doubt", String::new()),
     };
-    pictures(paper, figure, measured, page);
-    let entries: Vec<(&str, &Compared)> =
-        measured.compared.iter().map(|entry| (measured.section.as_str(), entry)).collect();
-    table(&entries, page);
-    losses(&measured.losses, page);
-    missing(measured, page);
-    page.push_str("<h3>What differs</h3>\n");
-    let unanswered = std::iter::once(figure.unanswered);
-    items_of(figure.differs.iter().copied().chain(unanswered).map(String::from), page);
-    let results = paper.results(measured);
-    page.push_str(&format!(
-        "<details><summary>{} and {}</summary>\n",
-        count(measured.rows.len() as u64, "row"),
-        count(measured.commands.len() as u64, "command")
-    ));
-    let mut inner = String::new();
-    tables::counts(&results, &mut inner);
-    tables::cost(&results, &mut inner);
-    // Below this figure's heading.
-    page.push_str(&inner.replace("<h2>", "<h3>").replace("</h2>", "</h3>"));
-    page.push_str("<h3>Each boot alone</h3>\n<pre tabindex=\"0\"><code>");
-    for command in &measured.commands {
-        page.push_str(&escape(command));
-        page.push('\n');
+    let spread = |spread: Option<Spread>| spread.map_or_else(|| ABSENT.into(), with_range);
+    let is_ratio = entry.unit.is_empty() || entry.quantity == Quantity::Targets.words();
+    html! {
+        tr {
+            th.text scope="row" { (entry.workload) small { (entry.quantity) @if !is_ratio { " per " (entry.unit) } } }
+            td.text { (percent(entry.paper_percent)) small { (entry.paper_words) "; " (section) } }
+            td { (minus(&found(entry))) small class=(class) { (verdict) } }
+            td { (spread(entry.baseline)) }
+            td {
+                (spread(entry.here))
+                @if let Some(pages) = entry.elided.filter(|pages| pages.max > 0.0) {
+                    small { (number(pages.median)) " pages elided" }
+                }
+            }
+            td.text {
+                (entry.kernel)
+                small {
+                    // How many repeats is said above, once for all.
+                    @if entry.repeats > 0 {
+                        (count(u64::from(entry.vcpus), "vCPU"))
+                        @if entry.threads != entry.vcpus { ", " (count(u64::from(entry.threads), "thread")) }
+                    }
+                }
+            }
+        }
     }
-    page.push_str("</code></pre>\n</details>\n");
 }
 
-fn missing(measured: &Measured, page: &mut String) {
-    for (class, word, list) in [("doubt", "Skipped", &measured.skipped), ("bad", "Failed", &measured.failed)]
-    {
-        if list.is_empty() {
-            continue;
+fn one(paper: &Paper, figure: &Figure) -> Markup {
+    html! {
+        (section(figure.title))
+        (note(&format!("In the paper: section {}. {}", figure.section, figure.shows)))
+        @match paper.figure(figure.id) {
+            Some(measured) => (whole(paper, figure, measured)),
+            None => p.doubt { "Not measured in this file: " code { "ceasefire lab paper --only " (figure.id) } },
         }
-        page.push_str(&format!("<h3 class=\"{class}\">{word} ({})</h3>\n", list.len()));
-        items_of(list.iter().map(crate::table::missing_sentence), page);
+    }
+}
+
+fn whole(paper: &Paper, figure: &Figure, measured: &Measured) -> Markup {
+    let results = paper.results(measured);
+    let differs = figure.differs.iter().copied().chain([figure.unanswered]).map(String::from);
+    html! {
+        (pictures(paper, figure, measured))
+        (claims(measured.compared.iter().map(|entry| (measured.section.as_str(), entry)).collect()))
+        (losses(&measured.losses))
+        @for (class, word, list) in [("doubt", "Skipped", &measured.skipped), ("bad", "Failed", &measured.failed)] {
+            @if !list.is_empty() {
+                h3 class=(class) { (word) " (" (list.len()) ")" }
+                (items(list.iter().map(missing_sentence)))
+            }
+        }
+        h3 { "What differs" }
+        (items(differs))
+        details {
+            summary { (count(measured.rows.len() as u64, "row")) " and " (count(measured.commands.len() as u64, "command")) }
+            (tables::counts(&results, Level::Inner))
+            (tables::cost(&results, Level::Inner))
+            h3 { "Each boot alone" }
+            pre tabindex="0" { code { @for command in &measured.commands { (command) "\n" } } }
+        }
     }
 }
 
 /// Beside every gain what it cost, or moved to.
-fn losses(losses: &[Loss], page: &mut String) {
-    page.push_str("<h3>What rose</h3>\n");
-    if losses.is_empty() {
-        page.push_str(
-            "<p class=\"note\">Nothing beyond the spread of the repeats: not other IPIs, full flushes, walks, faults or cost.</p>\n",
-        );
-        return;
-    }
+fn losses(losses: &[Loss]) -> Markup {
     let mut worst: Vec<&Loss> = losses.iter().collect();
     worst.sort_by(|a, b| b.percent.unwrap_or(f64::INFINITY).total_cmp(&a.percent.unwrap_or(f64::INFINITY)));
     let (shown, folded) = worst.split_at(worst.len().min(LOSSES_SHOWN));
-    loss_table(shown, page);
-    if !folded.is_empty() {
-        page.push_str(&format!("<details><summary>{} more</summary>\n", folded.len()));
-        loss_table(folded, page);
-        page.push_str("</details>\n");
+    html! {
+        h3 { "What rose" }
+        @if losses.is_empty() {
+            (note("Nothing beyond the spread of the repeats: not other IPIs, full flushes, walks, faults or cost."))
+        } @else {
+            (loss_table(shown))
+        }
+        @if !folded.is_empty() { details { summary { (folded.len()) " more" } (loss_table(folded)) } }
     }
 }
 
-fn loss_table(losses: &[&Loss], page: &mut String) {
-    open_table(page, "What rose");
-    page.push_str(
-        "<thead><tr><th class=\"text\" scope=\"col\">row</th><th class=\"text\" scope=\"col\">what, per unit</th>\
-         <th scope=\"col\">change</th><th scope=\"col\">unchanged</th><th scope=\"col\">changed</th>\
-         <th class=\"text\" scope=\"col\">on</th></tr></thead>\n<tbody>\n",
-    );
-    for loss in losses {
-        let title = schema::counter(&loss.figure).map_or(loss.figure.as_str(), |known| known.title);
-        let change = loss.percent.map_or_else(|| "from zero".into(), percent);
-        let at = loss.at.as_ref().map_or_else(String::new, |at| format!(", {at}"));
-        page.push_str(&format!(
-            "<tr><th class=\"text\" scope=\"row\">{}</th><td class=\"text\">{}</td><td>{}</td><td>{}</td><td>{}</td>\
-             <td class=\"text\">{}</td></tr>\n",
-            escape(&format!("{}{at}", loss.workload)),
-            escape(&format!("{title} per {}", loss.unit)),
-            escape(&change),
-            escape(&with_range(loss.baseline)),
-            escape(&with_range(loss.here)),
-            escape(&format!("{}, {}", loss.kernel, count(u64::from(loss.threads), "thread"))),
-        ));
-    }
-    page.push_str("</tbody></table></div>\n");
+fn loss_table(losses: &[&Loss]) -> Markup {
+    let titles = [
+        ("row", true),
+        ("what, per unit", true),
+        ("change", false),
+        ("unchanged", false),
+        ("changed", false),
+        ("on", true),
+    ];
+    let inner = html! {
+        (head(&titles))
+        tbody {
+            @for loss in losses {
+                tr {
+                    th.text scope="row" { (loss.workload) @if let Some(at) = &loss.at { ", " (at) } }
+                    td.text {
+                        (schema::counter(&loss.figure).map_or(loss.figure.as_str(), |known| known.title))
+                        " per " (loss.unit)
+                    }
+                    td { (loss.percent.map_or_else(|| "from zero".into(), percent)) }
+                    td { (with_range(loss.baseline)) }
+                    td { (with_range(loss.here)) }
+                    td.text { (loss.kernel) ", " (count(u64::from(loss.threads), "thread")) }
+                }
+            }
+        }
+    };
+    table("What rose", &inner)
 }
 
-fn pictures(paper: &Paper, figure: &Figure, measured: &Measured, page: &mut String) {
-    match figure.axis {
-        Axis::Workloads => side_by_side(paper, figure, measured, page),
-        Axis::Vcpus => curves(paper, figure, measured, ("vCPUs", "vCPU"), |row| row.vcpus, page),
-        Axis::Threads => curves(paper, figure, measured, ("threads", "thread"), |row| row.threads, page),
-        Axis::Points(title) => shares(paper, figure, measured, title, page),
-    }
+fn pictures(paper: &Paper, figure: &Figure, measured: &Measured) -> Markup {
+    let (is_wide, pictures) = match figure.axis {
+        Axis::Workloads => (false, side_by_side(paper, figure, measured)),
+        Axis::Vcpus => (true, curves(paper, figure, measured, ("vCPUs", "vCPU"), |row| row.vcpus)),
+        Axis::Threads => (true, curves(paper, figure, measured, ("threads", "thread"), |row| row.threads)),
+        Axis::Points(title) => (true, shares(paper, figure, measured, title)),
+    };
+    html! { div.grid.wide[is_wide] { @for picture in pictures { (picture) } } }
 }
 
-fn caption(title: &str, what: &str) -> String {
-    format!("<figcaption><b>{}</b>{}</figcaption>", escape(title), escape(what))
+fn caption(title: &str, what: &str) -> Markup {
+    html! { figcaption { b { (title) } (what) } }
 }
 
 /// One picture a workload: its kernels' bars, the paper's word in the caption.
-fn side_by_side(paper: &Paper, figure: &Figure, measured: &Measured, page: &mut String) {
-    page.push_str("<div class=\"grid\">\n");
+fn side_by_side(paper: &Paper, figure: &Figure, measured: &Measured) -> Vec<Markup> {
+    let mut pictures = Vec::new();
     for name in figure.works.iter().flat_map(|work| work.workloads) {
         for quantity in figure.plots {
-            let bars: Vec<Bar> = with_others(&paper.kernels, &measured.rows)
-                .iter()
-                .enumerate()
-                .filter_map(|(colour, label)| {
-                    let of_it = |row: &&Row| row.workload == *name && row.kernel_label() == *label;
-                    let row = measured.rows.iter().filter(of_it).find(|row| quantity.get(row).is_some())?;
-                    Some(Bar { label: label.clone(), colour, value: quantity.get(row)? })
-                })
-                .collect();
-            // A workload that sends nothing is there for its cost, and one of shootdowns has none.
-            if bars.is_empty() {
-                continue;
-            }
+            let row_of = |label: &String| {
+                let of_it = |row: &&Row| row.workload == *name && row.kernel_label() == *label;
+                measured.rows.iter().filter(of_it).find(|row| quantity.get(row).is_some())
+            };
+            let bar = |(colour, label): (usize, &String)| {
+                Some(Bar { label: label.clone(), colour, value: quantity.get(row_of(label)?)? })
+            };
+            let bars: Vec<Bar> =
+                with_others(&paper.kernels, &measured.rows).iter().enumerate().filter_map(bar).collect();
             let row = measured.rows.iter().find(|row| row.workload == *name && quantity.get(row).is_some());
-            let unit = row.map_or("unit", |row| row.unit.as_str());
-            let threads = row.map_or(0, |row| row.threads);
-            let what = format!("{} per {unit}, at {}", quantity.words(), count(u64::from(threads), "thread"));
-            let claim = measured
-                .compared
-                .iter()
-                .find(|entry| entry.workload == *name && entry.quantity == quantity.words())
-                .map_or_else(String::new, |entry| {
-                    format!(
-                        "; the paper {}, here {}",
-                        percent(entry.paper_percent),
-                        found(entry).replace('-', "\u{2212}")
-                    )
-                });
-            page.push_str(&format!(
-                "<figure>{}{}</figure>\n",
-                caption(name, &(what.clone() + &claim)),
-                chart::bars(name, &what, &bars)
-            ));
+            // A workload that sends nothing is there for its cost, and one of shootdowns has none.
+            let Some(row) = row.filter(|_| !bars.is_empty()) else { continue };
+            let threads = count(u64::from(row.threads), "thread");
+            let what = format!("{} per {}, at {threads}", quantity.words(), row.unit);
+            let is_it = |entry: &&Compared| entry.workload == *name && entry.quantity == quantity.words();
+            let claim = measured.compared.iter().find(is_it).map_or_else(String::new, |entry| {
+                format!("; the paper {}, here {}", percent(entry.paper_percent), minus(&found(entry)))
+            });
+            pictures
+                .push(picture(&caption(name, &format!("{what}{claim}")), &chart::bars(name, &what, &bars)));
         }
     }
-    page.push_str("</div>\n");
+    pictures
 }
 
 /// A curve for each kernel; cost has one point alone, and so bars.
@@ -313,9 +275,8 @@ fn curves(
     measured: &Measured,
     (title, noun): (&str, &str),
     place: fn(&Row) -> u32,
-    page: &mut String,
-) {
-    page.push_str("<div class=\"grid wide\">\n");
+) -> Vec<Markup> {
+    let mut pictures = Vec::new();
     for quantity in figure.plots {
         let series: Vec<Series> = paper
             .kernels
@@ -335,7 +296,7 @@ fn curves(
         };
         let name = measured.rows.first().map_or("", |row| row.workload.as_str());
         let most = series.iter().map(|series| series.points.len()).max().unwrap_or(0);
-        let picture = match most {
+        let drawn = match most {
             0 => continue,
             1 => {
                 let bar = |(colour, series): (usize, &Series)| {
@@ -351,15 +312,15 @@ fn curves(
             }
         };
         let at = if most == 1 { ", at 1 vCPU" } else { "" };
-        page.push_str(&format!("<figure>{}{picture}</figure>\n", caption(name, &format!("{what}{at}"))));
+        pictures.push(picture(&caption(name, &format!("{what}{at}")), &drawn));
     }
-    page.push_str("</div>\n");
+    pictures
 }
 
 /// What is left of the baseline's count, in per cent: a picture a kernel, a curve a workload.
-fn shares(paper: &Paper, figure: &Figure, measured: &Measured, title: &str, page: &mut String) {
-    let Some((baseline, others)) = paper.kernels.split_first() else { return };
-    page.push_str("<div class=\"grid wide\">\n");
+fn shares(paper: &Paper, figure: &Figure, measured: &Measured, title: &str) -> Vec<Markup> {
+    let Some((baseline, others)) = paper.kernels.split_first() else { return Vec::new() };
+    let mut pictures = Vec::new();
     for kernel in others.iter().filter(|label| !is_off(label)) {
         for quantity in figure.plots {
             let series: Vec<Series> = left(figure, measured, *quantity, (baseline, kernel))
@@ -371,12 +332,9 @@ fn shares(paper: &Paper, figure: &Figure, measured: &Measured, title: &str, page
             }
             let what = format!("{}, % of the unchanged kernel's; lower is better", quantity.words());
             let across = Across { title, noun: "", is_even: true, is_named: true, y_least: 100.0 };
-            page.push_str(&format!(
-                "<figure>{}{}</figure>\n",
-                caption(kernel, &what),
-                chart::lines_over(kernel, &what, &across, &series)
-            ));
+            let drawn = chart::lines_over(kernel, &what, &across, &series);
+            pictures.push(picture(&caption(kernel, &what), &drawn));
         }
     }
-    page.push_str("</div>\n");
+    pictures
 }

@@ -2,6 +2,7 @@
 //! A file is read only if it is whole, of this form, and does not contradict itself.
 
 use super::{Results, COUNTERS, SCHEMA, SCHEMA_MAJOR, SCHEMA_NAME};
+use crate::{mechanism, old};
 use ceasefire_base::{Error, Result};
 use serde::Deserialize;
 
@@ -31,7 +32,10 @@ impl Results {
             .remedy(remedy)
         })?;
         check_schema(&head.schema, name)?;
-        let results: Results = serde_json::from_slice(bytes).map_err(broken)?;
+        let mut results: Results = serde_json::from_slice(bytes).map_err(broken)?;
+        old::results(&mut results, bytes).map_err(broken)?;
+        let names = results.rows.iter().flat_map(|row| row.mechanisms.keys());
+        mechanism::describe(&mut results.environment.mechanisms, names);
         results.check(name)?;
         Ok(results)
     }
@@ -41,7 +45,7 @@ impl Results {
         for (index, row) in self.rows.iter().enumerate() {
             let spreads =
                 COUNTERS.iter().filter_map(|counter| (counter.get)(row).map(|spread| (counter.key, spread)));
-            let counted = row.abis.iter().flatten().map(|(name, spread)| (name.as_str(), *spread));
+            let counted = row.mechanisms.values().flatten().map(|(name, spread)| (name.as_str(), *spread));
             for (key, spread) in spreads.chain(counted) {
                 if !spread.is_ordered() {
                     return Err(Error::usage(format!(

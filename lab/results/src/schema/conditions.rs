@@ -54,6 +54,14 @@ impl Condition {
         }
     }
 
+    /// What a row has beyond the rule.
+    pub fn extras(row: &Row) -> impl Iterator<Item = String> + '_ {
+        CONDITIONS
+            .iter()
+            .filter(|condition| condition.is_extra)
+            .filter_map(|condition| (condition.words)(row))
+    }
+
     /// The conditions worth a word: those in which rows differ, and extras that any row has.
     pub fn telling(rows: &[&Row]) -> Vec<&'static Condition> {
         let is_told = |condition: &&Condition| {

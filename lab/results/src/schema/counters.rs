@@ -21,8 +21,8 @@ pub enum Source {
     Guest,
     /// The emulated TLBs.
     Machine,
-    /// A kernel that lets shootdowns off.
-    Abis,
+    /// A kernel with a mechanism that lets shootdowns off.
+    Mechanism,
     /// Nobody: computed from the others.
     Model,
 }
@@ -47,7 +47,7 @@ pub const COUNTERS: &[Counter] = &[
     Counter {
         key: "received",
         title: "received",
-        meaning: "Targets: CPUs queued to run flush_tlb_func (or abis_flush_owed), counted where they are chosen \
+        meaning: "Targets: CPUs queued to run flush_tlb_func (or a function of a mechanism's own), counted where they are chosen \
                   (tracepoint csd_queue_cpu).",
         source: Source::Guest,
         get: |row| row.received_per_unit,
@@ -239,51 +239,30 @@ pub const COUNTERS: &[Counter] = &[
     Counter {
         key: "elided",
         title: "elided pages",
-        meaning: "Pages that needed a flush without ABIS and that a proof let off, in whole or for all CPUs but some.",
-        source: Source::Abis,
+        meaning: "Pages that needed a flush and that a proof let off, in whole or for all CPUs but some.",
+        source: Source::Mechanism,
         get: |row| row.elided.map(|elided| elided.pages),
     },
     Counter {
         key: "elided_none",
         title: "requests to none",
         meaning: "Flush requests that asked nobody, because every page of theirs was let off.",
-        source: Source::Abis,
+        source: Source::Mechanism,
         get: |row| row.elided.map(|elided| elided.none),
     },
     Counter {
         key: "elided_one",
         title: "requests to one",
         meaning: "Flush requests that asked one CPU alone.",
-        source: Source::Abis,
+        source: Source::Mechanism,
         get: |row| row.elided.map(|elided| elided.one),
     },
     Counter {
         key: "elided_set",
         title: "requests to a set",
         meaning: "Flush requests that asked a set of CPUs smaller than all.",
-        source: Source::Abis,
+        source: Source::Mechanism,
         get: |row| row.elided.map(|elided| elided.set),
-    },
-    Counter {
-        key: "rounds",
-        title: "rounds",
-        meaning: "Full flushes of an address space that every CPU has executed.",
-        source: Source::Abis,
-        get: |row| row.abis_figure("rounds"),
-    },
-    Counter {
-        key: "rounds_forced",
-        title: "forced rounds",
-        meaning: "Flushes widened to a full one so that later ones can be let off; their price is in the other figures.",
-        source: Source::Abis,
-        get: |row| row.abis_figure("rounds_forced"),
-    },
-    Counter {
-        key: "spte_bytes",
-        title: "software PTEs (bytes)",
-        meaning: "Memory of the software page tables at the end of the measured part, of the whole system; not per unit.",
-        source: Source::Abis,
-        get: |row| row.abis_figure("spte_bytes"),
     },
 ];
 

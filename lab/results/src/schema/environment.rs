@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Where and with what rows were measured.
 
+use ceasefire_mechanism::Mechanism;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -9,6 +10,9 @@ use std::collections::BTreeMap;
 pub struct Environment {
     #[serde(default)]
     pub ceasefire: String,
+    /// Of the checkout that measured, with `-dirty` where it had changes.
+    #[serde(default)]
+    pub commit: Option<String>,
     /// UTC, `2026-03-01T12:00:00Z`.
     #[serde(default)]
     pub date: String,
@@ -44,6 +48,9 @@ pub struct Environment {
     /// What modelled cycles were made with, by name; empty in a file without them.
     #[serde(default)]
     pub cycle_costs: BTreeMap<String, f64>,
+    /// What the rows' mechanisms say of themselves: enough to show their counters anywhere.
+    #[serde(default)]
+    pub mechanisms: Vec<Mechanism>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

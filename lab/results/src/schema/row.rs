@@ -50,9 +50,9 @@ pub struct Row {
     pub checked: Option<u64>,
     #[serde(default)]
     pub violations: Option<u64>,
-    /// What an ABIS kernel counts, by its names, per unit; `spte_bytes` and `spte_tables` are levels at the end.
+    /// What the kernel's mechanisms count, by the names of both, per unit; a level is what there was at the end.
     #[serde(default)]
-    pub abis: Option<BTreeMap<String, Spread>>,
+    pub mechanisms: BTreeMap<String, BTreeMap<String, Spread>>,
     /// Sites where the debug kernel's samples of kept flushes never found a holder.
     #[serde(default)]
     pub asked_wrongly: Vec<String>,
@@ -162,9 +162,9 @@ impl Row {
         }
     }
 
-    /// One of the ABIS kernel's own counters.
-    pub fn abis_figure(&self, name: &str) -> Option<Spread> {
-        self.abis.as_ref()?.get(name).copied()
+    /// One of a mechanism's own counters.
+    pub fn counted(&self, mechanism: &str, name: &str) -> Option<Spread> {
+        self.mechanisms.get(mechanism)?.get(name).copied()
     }
 
     /// Without a probe the guest repeats the interrupt row as `received`, and says so by having no

@@ -263,7 +263,9 @@ pub fn key(kernel: &str, mode: Option<&str>) -> RowKey {
 
 pub fn environment(kernels: &[&str]) -> Environment {
     Environment {
+        mechanisms: Vec::new(),
         ceasefire: "0.1.0".into(),
+        commit: None,
         date: "2026-03-01T12:00:00Z".into(),
         command: Some(
             "ceasefire lab run --workloads all --cpus 8 --threads 1,2,4,8 --repeats 3 --seed 1".into(),

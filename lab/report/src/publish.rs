@@ -1,0 +1,463 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Published figures: what stands between `<!-- figures: NAME -->` and `<!-- end -->` in the documents is written from
+//! results that are kept beside them, and from nothing else.
+
+use crate::numbers::{figure, grouped, median, prose_percent};
+use crate::paper::found;
+use crate::picture;
+use crate::rows::list;
+use crate::summary::{Change, Line, Rise, Summary};
+use ceasefire_base::text::{count, width, wrap};
+use ceasefire_base::{disk, Error, Result};
+use ceasefire_results::paper::Paper;
+use ceasefire_results::schema::{Environment, Results, Row};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Below the checkout.
+const DATA: &str = "docs/measured/data";
+const DEMO: &str = "demo.json";
+const PAPER: &str = "paper.json";
+const PICTURE: &str = "docs/demo.svg";
+const OPEN: &str = "<!-- figures: ";
+const CLOSE: &str = "<!-- end -->";
+/// An application's row is what a reader can picture.
+const APPLICATIONS: &str = "app";
+
+/// Blocks by name.
+type Blocks = BTreeMap<&'static str, String>;
+
+/// Keeps the results that are to be published, and fills every document from them. Returns the files that changed.
+/// Results that do not name the commit that measured them are refused.
+pub fn publish(root: &Path, bytes: &[u8], name: &str) -> Result<Vec<PathBuf>> {
+    let whole = |environment: &Environment| match &environment.commit {
+        Some(_) => Ok(()),
+        None => Err(Error::usage(format!("{name} does not say at which commit it was measured"))
+            .remedy("measure again, in a git checkout")),
+    };
+    let (file, text) = if Paper::is_meant(bytes) {
+        let paper = Paper::from_json(bytes, name)?;
+        whole(&paper.environment)?;
+        (PAPER, serde_json::to_string(&reduced_paper(paper)))
+    } else {
+        let results = Results::from_json(bytes, name)?;
+        results.reportable()?;
+        whole(&results.environment)?;
+        (DEMO, serde_json::to_string(&reduced(&results)))
+    };
+    let text =
+        text.map_err(|error| Error::failed(format!("the results cannot be written as JSON: {error}")))?;
+    // A row a line, so that a change can be read.
+    let text = text.replace("},{\"workload\"", "},\n{\"workload\"") + "\n";
+    let data = root.join(DATA);
+    fs::create_dir_all(&data).map_err(|error| disk::error("create", &data, &error))?;
+    let kept = data.join(file);
+    let mut changed = Vec::new();
+    if fs::read_to_string(&kept).ok().as_ref() != Some(&text) {
+        write(&kept, &text)?;
+        changed.push(kept);
+    }
+    for (path, _, new) in differing(root)? {
+        write(&path, &new)?;
+        changed.push(path);
+    }
+    Ok(changed)
+}
+
+/// Says which blocks are not what the kept results give, one sentence each.
+pub fn check(root: &Path) -> Result<Vec<String>> {
+    let path_of = |path: &Path| path.strip_prefix(root).unwrap_or(path).display().to_string();
+    let list = differing(root)?;
+    Ok(list.iter().map(|(path, names, _)| format!("{}: {}", path_of(path), names.join(", "))).collect())
+}
+
+/// Files with what in them differs, and what they should hold.
+fn differing(root: &Path) -> Result<Vec<(PathBuf, Vec<String>, String)>> {
+    let mut blocks = Blocks::new();
+    let mut list = Vec::new();
+    if let Some(bytes) = kept(root, DEMO)? {
+        let results = Results::from_json(&bytes, DEMO)?;
+        blocks.extend(of_demo(&results)?);
+        let (path, drawn) = (root.join(PICTURE), picture::file(&results)?);
+        if fs::read_to_string(&path).ok().as_ref() != Some(&drawn) {
+            list.push((path, vec!["the picture".into()], drawn));
+        }
+    }
+    if let Some(bytes) = kept(root, PAPER)? {
+        blocks.extend(of_paper(&Paper::from_json(&bytes, PAPER)?));
+    }
+    for path in documents(root)? {
+        let text = fs::read_to_string(&path).map_err(|error| disk::error("read", &path, &error))?;
+        let (filled, names) = fill(&text, &blocks)
+            .map_err(|error| Error { message: format!("{}: {}", path.display(), error.message), ..error })?;
+        if filled != text {
+            list.push((path, names, filled));
+        }
+    }
+    Ok(list)
+}
+
+fn kept(root: &Path, file: &str) -> Result<Option<Vec<u8>>> {
+    let path = root.join(DATA).join(file);
+    match fs::read(&path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(disk::error("read", &path, &error)),
+    }
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).map_err(|error| disk::error("write", path, &error))
+}
+
+/// README and every document under docs/.
+fn documents(root: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = vec![root.join("README.md")];
+    let mut folders = vec![root.join("docs")];
+    while let Some(folder) = folders.pop() {
+        let entries = fs::read_dir(&folder).map_err(|error| disk::error("read", &folder, &error))?;
+        for entry in entries {
+            let path = entry.map_err(|error| disk::error("read", &folder, &error))?.path();
+            match path.is_dir() {
+                true => folders.push(path),
+                false if path.extension().is_some_and(|ending| ending == "md") => found.push(path),
+                false => {}
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// The text with its blocks as they should be, and the names of those that were not. A marker in a sentence is
+/// none: it stands at the beginning of a line.
+fn fill(text: &str, blocks: &Blocks) -> Result<(String, Vec<String>)> {
+    let (mut filled, mut names) = (String::new(), Vec::new());
+    let mut lines = text.split_inclusive('\n');
+    while let Some(line) = lines.next() {
+        filled.push_str(line);
+        let Some(name) = line.strip_prefix(OPEN).and_then(|rest| rest.trim_end().strip_suffix(" -->")) else {
+            continue;
+        };
+        let mut old = String::new();
+        let end = loop {
+            match lines.next() {
+                Some(line) if line.trim_end() == CLOSE => break line,
+                Some(line) if !line.starts_with(OPEN) => old.push_str(line),
+                _ => {
+                    return Err(Error::failed(format!("block '{name}' has no end"))
+                        .remedy(format!("write {CLOSE} on a line of its own below it")))
+                }
+            }
+        };
+        match blocks.get(name) {
+            Some(new) if *new != old => {
+                filled.push_str(new);
+                names.push(name.to_string());
+            }
+            _ => filled.push_str(&old),
+        }
+        filled.push_str(end);
+    }
+    Ok((filled, names))
+}
+
+/// What the blocks and the picture are made of.
+fn reduced(results: &Results) -> Results {
+    let summary = Summary::of(results);
+    let levels = results.shown(|counter| counter.is_level());
+    let kept = |row: &Row| {
+        // The whole file has been judged; what it was judged by is not kept.
+        let mut row = Row { asked_wrongly: Vec::new(), ..row.clone() };
+        for (mechanism, counters) in &mut row.mechanisms {
+            counters.retain(|name, _| {
+                levels.iter().any(|level| level.mechanism.name == *mechanism && level.counter.name == *name)
+            });
+        }
+        row
+    };
+    let mut rows: Vec<Row> = Vec::new();
+    for line in &summary.lines {
+        rows.extend(std::iter::once(&line.base).chain(line.others.iter().flatten()).map(|row| kept(row)));
+    }
+    // What was checked is checked in every row, not only where most threads ran.
+    if let Some(first) = rows.first_mut() {
+        let sum =
+            |get: fn(&Row) -> Option<u64>| results.rows.iter().filter_map(get).reduce(u64::saturating_add);
+        (first.checked, first.violations) = (sum(|row| row.checked), sum(|row| row.violations));
+    }
+    for row in rows.iter_mut().skip(1) {
+        (row.checked, row.violations) = (None, None);
+    }
+    let workloads =
+        results.workloads.iter().filter(|about| rows.iter().any(|row| row.workload == about.name));
+    Results {
+        workloads: workloads.cloned().collect(),
+        controls: results.controls.clone(),
+        skipped: results.skipped.clone(),
+        failed: results.failed.clone(),
+        rows,
+        ..Results::new(slim(&results.environment))
+    }
+}
+
+/// A mechanism's own description is in its folder.
+fn slim(environment: &Environment) -> Environment {
+    Environment { mechanisms: Vec::new(), cpu_flags: None, ..environment.clone() }
+}
+
+fn reduced_paper(mut paper: Paper) -> Paper {
+    paper.environment = slim(&paper.environment);
+    for measured in &mut paper.figures {
+        measured.rows.clear();
+        measured.commands.clear();
+    }
+    paper
+}
+
+fn of_demo(results: &Results) -> Result<Blocks> {
+    let summary = Summary::of(results);
+    if !summary.is_compared() {
+        return Err(Error::usage("one kernel in one mode has nothing to be held against")
+            .remedy("publish the results of `ceasefire lab demo`"));
+    }
+    Ok(Blocks::from([
+        ("headline", headline(results, &summary)),
+        ("gain", gain(results, &summary)),
+        ("demo-table", demo_table(results, &summary)),
+    ]))
+}
+
+/// `kernel abis, mode full against off`
+fn what(summary: &Summary) -> String {
+    let (baseline, last) = (&summary.names[0], &summary.names[summary.names.len() - 1]);
+    match &summary.kernel {
+        Some(kernel) => format!("kernel {kernel}, mode {last} against {baseline}"),
+        None => format!("{last} against {baseline}"),
+    }
+}
+
+/// Date, commit, machine: what every published figure carries.
+fn condition(environment: &Environment, place: Option<String>, repeats: u32) -> String {
+    let mut parts: Vec<String> = place.into_iter().collect();
+    parts.push(format!("median of {}", count(u64::from(repeats), "repeat")));
+    let release = environment.kernels.first().and_then(|kernel| kernel.release.as_ref());
+    parts.extend(release.map(|release| format!("Linux {release}")));
+    parts.extend(environment.qemu.as_ref().map(|qemu| {
+        let tlb = qemu.tlb.as_ref().map_or_else(String::new, |tlb| format!(", TLBs `{}`", tlb.spec));
+        format!("emulated by QEMU {} ({}){tlb}", qemu.version, qemu.accel)
+    }));
+    parts.extend(day(environment));
+    parts.extend(environment.commit.as_ref().map(|commit| format!("commit {commit}")));
+    parts.extend(environment.command.as_ref().map(|command| format!("`{command}`")));
+    parts.join(", ")
+}
+
+fn day(environment: &Environment) -> Option<String> {
+    environment.date.split('T').next().filter(|day| !day.is_empty()).map(String::from)
+}
+
+fn hashes(environment: &Environment) -> String {
+    let short = |hash: &Option<String>| hash.as_ref().map(|hash| hash.chars().take(12).collect::<String>());
+    let mut parts = Vec::new();
+    for kernel in &environment.kernels {
+        parts.extend(short(&kernel.series).map(|hash| format!("kernel {} series {hash}", kernel.name)));
+        parts.extend(short(&kernel.config).map(|hash| format!("config {hash}")));
+    }
+    let qemu = environment.qemu.as_ref();
+    parts.extend(qemu.and_then(|qemu| short(&qemu.series)).map(|hash| format!("machine {hash}")));
+    parts.extend(short(&environment.workloads).map(|hash| format!("workloads {hash}")));
+    parts.join(", ")
+}
+
+fn last(line: &Line) -> Option<(usize, Change)> {
+    let other = line.others.len().checked_sub(1)?;
+    Some((other, line.change(other)?))
+}
+
+/// One sentence with one number; of an application if there is one.
+fn headline(results: &Results, summary: &Summary) -> String {
+    let is_application =
+        |line: &&Line| results.about(&line.base.workload).is_some_and(|about| about.group == APPLICATIONS);
+    let gained = |line: &&Line| matches!(last(line), Some((_, Change::Percent(change))) if change < 0.0);
+    let environment = &results.environment;
+    let repeats = summary.lines.iter().map(|line| line.base.repeats).max().unwrap_or(0);
+    let mut parts: Vec<String> = summary.place().into_iter().collect();
+    parts.extend(environment.qemu.as_ref().map(|_| "emulated".to_string()));
+    parts.extend(day(environment));
+    parts.extend(environment.commit.as_ref().map(|commit| format!("commit {commit}")));
+    let condition = format!("{}; {}", count(u64::from(repeats), "repeat"), parts.join(", "));
+    let told = |line: &Line| {
+        let (old, new) = (line.received()?, line.others.last().copied().flatten()?.received_per_unit?);
+        let words = format!(
+            "**One {} of {} interrupts {} other CPUs instead of {}.** ({}; {} to {} against {} to {} in {condition})",
+            line.base.unit,
+            line.name,
+            figure(new.median),
+            figure(old.median),
+            what(summary),
+            figure(new.min),
+            figure(new.max),
+            figure(old.min),
+            figure(old.max),
+        );
+        Some(wrapped(&words, "> "))
+    };
+    if let Some(block) = summary.lines.iter().filter(is_application).find(gained).and_then(told) {
+        return block;
+    }
+    let sentence = crate::finding::against(summary, summary.names.len() - 2);
+    wrapped(&format!("**{sentence}** ({condition})"), "> ")
+}
+
+/// Documents have no longer lines.
+const COLUMNS: usize = 116;
+
+fn wrapped(text: &str, first: &str) -> String {
+    let lines = wrap(text, "", 0, COLUMNS - first.len());
+    lines.iter().map(|line| format!("{first}{line}\n")).collect()
+}
+
+/// Baseline and last variant; workloads with the same figures share a line.
+fn gain(results: &Results, summary: &Summary) -> String {
+    let mut rows: Vec<(Vec<String>, [String; 3])> = Vec::new();
+    let is_shared = |line: &Line| results.about(&line.base.workload).is_some_and(|about| about.shared);
+    let (mut same, mut shared) = (Vec::new(), Vec::new());
+    for line in summary.lines.iter().filter(|line| !line.is_silent()) {
+        let Some((other, change)) = last(line) else { continue };
+        let name = format!("`{}`", line.name);
+        if matches!(change, Change::Same | Change::None) {
+            if is_shared(line) { &mut shared } else { &mut same }.push(name);
+            continue;
+        }
+        let new = median(line.others[other].and_then(|row| row.received_per_unit));
+        let cells = [median(line.received()), new, minus(&change.words())];
+        let has_room =
+            |names: &[String]| names.iter().map(|name| width(name) + 2).sum::<usize>() < COLUMNS / 2;
+        match rows.iter_mut().find(|(names, known)| *known == cells && has_room(names)) {
+            Some((names, _)) => names.push(name),
+            None => rows.push((vec![name], cells)),
+        }
+    }
+    let (baseline, last) = (&summary.names[0], &summary.names[summary.names.len() - 1]);
+    let mut text = format!("| workload | `{baseline}` | `{last}` | change |\n|---|---|---|---|\n");
+    for (names, [old, new, change]) in rows {
+        text += &format!("| {} | {old} | {new} | {change} |\n", names.join(", "));
+    }
+    let mut sentences = Vec::new();
+    if !same.is_empty() {
+        sentences.push(format!("No change is proved in {}.", list(&same)));
+    }
+    if !shared.is_empty() {
+        sentences.push(format!(
+            "Nor in {}, where every thread uses every page: a gain would be a bug.",
+            list(&shared)
+        ));
+    }
+    match sentences.is_empty() {
+        true => text,
+        false => text + "\n" + &wrapped(&sentences.join(" "), ""),
+    }
+}
+
+fn demo_table(results: &Results, summary: &Summary) -> String {
+    let environment = &results.environment;
+    let repeats = summary.lines.iter().map(|line| line.base.repeats).max().unwrap_or(0);
+    let mut text = wrapped(&format!("Condition: {}.", condition(environment, summary.place(), repeats)), "");
+    text += &format!("\n{}", wrapped(&format!("Sources: {}.", hashes(environment)), ""));
+    text += "\n| workload | ";
+    text += &summary.names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" | ");
+    text += " |\n|---|";
+    text += &"---|".repeat(summary.names.len());
+    text.push('\n');
+    let mut rose = Vec::new();
+    for line in &summary.lines {
+        // Without ranges where a line would be too long; the data beside the page have them.
+        let row = [true, false].map(|has_ranges| demo_row(line, has_ranges));
+        text += row.iter().find(|row| width(row) <= COLUMNS).unwrap_or(&row[1]);
+        text.push('\n');
+        let words = |rise: &Rise| format!("{} (`{}`)", rise.words(), summary.names[rise.variant]);
+        let rises: Vec<String> = line.rises().iter().map(words).collect();
+        if !rises.is_empty() {
+            rose.push(format!("`{}`: {}", line.name, rises.join(", ")));
+        }
+    }
+    let rose = if rose.is_empty() { "nothing".into() } else { rose.join("; ") };
+    text += &format!("\n{}\n", wrapped(&format!("What rose beside it: {rose}."), ""));
+    let held = results.controls.iter().filter(|control| control.ok == Some(true)).count();
+    let mut words = format!("{held} of {} control figures hold.", results.controls.len());
+    if let Some(checked) = results.rows.iter().filter_map(|row| row.checked).reduce(u64::saturating_add) {
+        let wrong: u64 = results.rows.iter().filter_map(|row| row.violations).sum();
+        words += &format!(" {} elisions were checked, {wrong} were wrong.", grouped(checked as f64));
+    }
+    words +=
+        &format!(" {} skipped, {} failed.", count(results.skipped.len() as u64, "row"), results.failed.len());
+    text + &wrapped(&words, "")
+}
+
+fn demo_row(line: &Line, has_ranges: bool) -> String {
+    let value = |row: Option<&Row>| match row.and_then(|row| row.received_per_unit) {
+        None => "-".to_string(),
+        Some(spread) if has_ranges && figure(spread.min) != figure(spread.max) => {
+            format!("{} [{}, {}]", figure(spread.median), figure(spread.min), figure(spread.max))
+        }
+        Some(spread) => figure(spread.median),
+    };
+    let mut cells = vec![format!("`{}`", line.name), value(Some(line.base))];
+    for (other, row) in line.others.iter().enumerate() {
+        let change = match line.change(other) {
+            Some(change @ (Change::Percent(_) | Change::FromZero)) => format!(" {}", minus(&change.words())),
+            _ => String::new(),
+        };
+        cells.push(value(*row) + &change);
+    }
+    format!("| {} |", cells.join(" | "))
+}
+
+/// A true minus sign.
+fn minus(text: &str) -> String {
+    text.replace('-', "\u{2212}")
+}
+
+fn of_paper(paper: &Paper) -> Blocks {
+    let mut text =
+        wrapped(&format!("Condition: {}.", condition(&paper.environment, None, paper.repeats)), "");
+    text += &format!("\n{}", wrapped(&format!("Sources: {}.", hashes(&paper.environment)), ""));
+    text += "\n| section | what | kernel | the paper | here |\n|---|---|---|---|---|\n";
+    for (section, entry) in
+        paper.figures.iter().flat_map(|m| m.compared.iter().map(|entry| (&m.section, entry)))
+    {
+        let here = minus(&found(entry));
+        let here = if entry.is_reached() == Some(false) { format!("**{here}**") } else { here };
+        let aside = if entry.is_aside { " (beside it)" } else { "" };
+        text += &format!(
+            "| {section} | {}, {}{aside} | {} | {} | {here} |\n",
+            entry.workload,
+            entry.quantity,
+            entry.kernel,
+            prose_percent(entry.paper_percent)
+        );
+    }
+    Blocks::from([("paper-table", text)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_filled_and_everything_else_stays() {
+        let blocks = Blocks::from([("a", "new\n".to_string())]);
+        let text = "x `<!-- figures: a -->`\n<!-- figures: a -->\nold\n<!-- end -->\ny\n<!-- figures: b -->\nz\n<!-- end -->";
+        let (filled, names) = fill(text, &blocks).expect("filled");
+        assert_eq!(filled, text.replace("\nold\n", "\nnew\n"));
+        assert_eq!(names, ["a"]);
+        assert_eq!(fill(&filled, &blocks).expect("filled"), (filled.clone(), vec![]), "once is enough");
+        for broken in
+            ["<!-- figures: a -->\nold\n", "<!-- figures: a -->\n<!-- figures: b -->\n<!-- end -->\n"]
+        {
+            assert!(fill(broken, &blocks).is_err(), "{broken}");
+        }
+    }
+}

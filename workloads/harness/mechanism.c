@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The mechanisms under test, as the lab describes them:
+ *
+ *   --mechanism NAME[,switch=PATH][,counters=PATH][,prctl=NUMBER][,flush=FUNCTION]...[,level=COUNTER]...
+ *
+ * Counters are lines "name value", whatever they are. The text before and after
+ * the measured part is kept as it is read and taken apart when nothing is
+ * measured any more.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+struct mechanism {
+	const char *spec;
+	char name[32], switch_path[128], counters_path[128];
+	unsigned long prctl;
+	int fd;
+	char text[2][16384];
+};
+
+static struct mechanism mechanisms[MECHANISMS_MAX];
+static unsigned int count;
+
+/* Copy a word of the description. Return: whether it fits. */
+static bool take(char *to, size_t size, const char *from, size_t length)
+{
+	if (length == 0 || length >= size)
+		return false;
+	memcpy(to, from, length);
+	to[length] = '\0';
+	return true;
+}
+
+/* The word at *at, which then is behind it; NULL at the end. */
+static const char *next_word(const char **at, size_t *length)
+{
+	const char *word = *at;
+
+	if (!*word)
+		return NULL;
+	*length = strcspn(word, ",");
+	*at = word + *length + (word[*length] == ',');
+	return word;
+}
+
+/* Is this word `key`=VALUE? Return: the value, or NULL. */
+static const char *value_of(const char *word, size_t *length, const char *key)
+{
+	size_t size = strlen(key);
+
+	if (*length <= size || strncmp(word, key, size) != 0 || word[size] != '=')
+		return NULL;
+	*length -= size + 1;
+	return word + size + 1;
+}
+
+static bool take_word(struct mechanism *mechanism, const char *word, size_t length)
+{
+	const char *value;
+
+	value = value_of(word, &length, "switch");
+	if (value)
+		return take(mechanism->switch_path, sizeof(mechanism->switch_path), value, length);
+	value = value_of(word, &length, "counters");
+	if (value)
+		return take(mechanism->counters_path, sizeof(mechanism->counters_path), value, length);
+	value = value_of(word, &length, "prctl");
+	if (value) {
+		mechanism->prctl = strtoul(value, NULL, 0);
+		return mechanism->prctl != 0;
+	}
+	/* Looked up when they are asked for. */
+	return value_of(word, &length, "flush") || value_of(word, &length, "level");
+}
+
+int mechanism_add(const char *spec)
+{
+	struct mechanism *mechanism = &mechanisms[count];
+	const char *at = spec, *word;
+	size_t length;
+
+	if (count == MECHANISMS_MAX)
+		return -ENOSPC;
+	*mechanism = (struct mechanism){ .spec = spec, .fd = -1 };
+	word = next_word(&at, &length);
+	if (!word || !take(mechanism->name, sizeof(mechanism->name), word, length))
+		return -EINVAL;
+	while ((word = next_word(&at, &length)))
+		if (!take_word(mechanism, word, length))
+			return -EINVAL;
+	count++;
+	return 0;
+}
+
+unsigned int mechanisms_count(void)
+{
+	return count;
+}
+
+const char *mechanism_name(unsigned int index)
+{
+	return mechanisms[index].name;
+}
+
+void mechanisms_mode(char *mode, size_t size)
+{
+	mode[0] = '\0';
+	for (unsigned int i = 0; i < count; i++) {
+		char one[64];
+		size_t length = strlen(mode);
+
+		if (!mechanisms[i].switch_path[0] ||
+		    file_read(mechanisms[i].switch_path, one, sizeof(one)) <= 0)
+			continue;
+		one[strcspn(one, "\n")] = '\0';
+		snprintf(mode + length, size - length, "%s%s", length ? "+" : "", one);
+	}
+}
+
+bool mechanisms_flush_function(unsigned int index, char *name, size_t size)
+{
+	for (unsigned int i = 0; i < count; i++) {
+		const char *at = mechanisms[i].spec, *word;
+		size_t length;
+
+		while ((word = next_word(&at, &length))) {
+			const char *value = value_of(word, &length, "flush");
+
+			if (value && index-- == 0)
+				return take(name, size, value, length);
+		}
+	}
+	return false;
+}
+
+/* How much there is, not how much it grew: what counts is the value at the end. */
+static bool is_level(const struct mechanism *mechanism, const char *name)
+{
+	const char *at = mechanism->spec, *word;
+	size_t length;
+
+	while ((word = next_word(&at, &length))) {
+		const char *value = value_of(word, &length, "level");
+
+		if (value && strlen(name) == length && strncmp(value, name, length) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* The one that workloads speak of: the first that this kernel has. */
+static const struct mechanism *first(void)
+{
+	for (unsigned int i = 0; i < count; i++)
+		if (mechanisms[i].switch_path[0] && access(mechanisms[i].switch_path, F_OK) == 0)
+			return &mechanisms[i];
+	return NULL;
+}
+
+const char *mechanism_switch(void)
+{
+	const struct mechanism *mechanism = first();
+
+	return mechanism ? mechanism->switch_path : "";
+}
+
+const char *mechanism_setting(const char *name)
+{
+	static char path[192];
+	const char *mode = mechanism_switch();
+	const char *end = strrchr(mode, '/');
+
+	if (!end)
+		return "";
+	snprintf(path, sizeof(path), "%.*s/%s", (int)(end - mode), mode, name);
+	return path;
+}
+
+const char *mechanism_counters(void)
+{
+	const struct mechanism *mechanism = first();
+
+	return mechanism ? mechanism->counters_path : "";
+}
+
+int mechanism_refuse(void)
+{
+	for (unsigned int i = 0; i < count; i++)
+		/* A kernel without it does not know the number. */
+		if (mechanisms[i].prctl && prctl((int)mechanisms[i].prctl, 0UL, 0UL, 0UL, 0UL) && errno != EINVAL)
+			return -errno;
+	return 0;
+}
+
+void mechanisms_open(void)
+{
+	for (unsigned int i = 0; i < count; i++)
+		if (mechanisms[i].counters_path[0])
+			mechanisms[i].fd = open(mechanisms[i].counters_path, O_RDONLY | O_CLOEXEC);
+}
+
+static void read_text(struct mechanism *mechanism, bool is_end)
+{
+	char *at = mechanism->text[is_end];
+	size_t length = 0;
+
+	at[0] = '\0';
+	if (mechanism->fd < 0)
+		return;
+	while (length < sizeof(mechanism->text[0]) - 1) {
+		ssize_t got = pread(mechanism->fd, at + length, sizeof(mechanism->text[0]) - 1 - length,
+				    (off_t)length);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			break;
+		length += (size_t)got;
+	}
+	at[length] = '\0';
+}
+
+void mechanisms_read(bool is_end)
+{
+	for (unsigned int i = 0; i < count; i++)
+		read_text(&mechanisms[i], is_end);
+}
+
+/* One line into a pair. Return: false for a line that is none. */
+static bool parse(const char *line, struct pair *pair)
+{
+	size_t length = 0;
+	char *end;
+
+	while (islower((unsigned char)line[length]) || isdigit((unsigned char)line[length]) || line[length] == '_')
+		length++;
+	if (length == 0 || length >= sizeof(pair->name) || line[length] != ' ' ||
+	    !isdigit((unsigned char)line[length + 1]))
+		return false;
+	memcpy(pair->name, line, length);
+	pair->name[length] = '\0';
+	pair->value = strtoull(line + length + 1, &end, 10);
+	return *end == '\n' || *end == '\0';
+}
+
+static const char *line_after(const char *line)
+{
+	line = strchr(line, '\n');
+	return line && line[1] ? line + 1 : NULL;
+}
+
+/* The same line of the first text: it mostly stands at the same place. */
+static bool find(const char *text, const char **hint, const char *name, uint64_t *value)
+{
+	struct pair pair;
+
+	for (int pass = 0; pass < 2; pass++) {
+		for (const char *line = pass ? text : *hint; line && *line; line = line_after(line)) {
+			if (parse(line, &pair) && strcmp(pair.name, name) == 0) {
+				*value = pair.value;
+				*hint = line;
+				return true;
+			}
+		}
+	}
+	return false;
+}
+
+static void subtract(const struct mechanism *mechanism, struct counted *counted)
+{
+	const char *hint = mechanism->text[0];
+
+	counted->is_there = mechanism->text[0][0] && mechanism->text[1][0];
+	counted->pairs = 0;
+	if (!counted->is_there)
+		return;
+	for (const char *line = mechanism->text[1]; line && *line && counted->pairs < PAIRS_MAX;
+	     line = line_after(line)) {
+		struct pair *pair = &counted->pair[counted->pairs];
+		uint64_t before;
+
+		if (!parse(line, pair))
+			continue;
+		if (!is_level(mechanism, pair->name)) {
+			if (!find(mechanism->text[0], &hint, pair->name, &before) || before > pair->value)
+				continue;
+			pair->value -= before;
+		}
+		counted->pairs++;
+	}
+}
+
+void mechanisms_subtract(struct counted counted[MECHANISMS_MAX])
+{
+	for (unsigned int i = 0; i < count; i++)
+		subtract(&mechanisms[i], &counted[i]);
+}
