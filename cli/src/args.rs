@@ -431,9 +431,9 @@ pub struct KernelDeb {
     /// Kernel configuration to start from [default: the running kernel's]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// The kernel to package
-    #[arg(long, value_name = "NAME", default_value = ceasefire_artifacts::package::KERNEL)]
-    pub kernel: String,
+    /// The kernel to package [default: the first whose mechanism offers packages]
+    #[arg(long, value_name = "NAME")]
+    pub kernel: Option<String>,
     /// Directory for the packages
     #[arg(long, value_name = "DIR", default_value = OUT)]
     pub out: PathBuf,

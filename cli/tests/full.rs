@@ -185,7 +185,7 @@ fn pages_are_merged_and_come_in_large_folios() {
 #[test]
 fn no_software_page_table_is_left() {
     let results = clean(&["stress-mix", "--units", "100", "--repeats", "5"], &FOUR);
-    let tables = &row(&results, "stress-mix", 4)["abis"]["spte_tables"];
+    let tables = &row(&results, "stress-mix", 4)["mechanisms"]["abis"]["spte_tables"];
     let level = |end: &str| tables[end].as_f64().expect("counted");
     println!("software page tables at the end of a repeat: {} to {}", level("min"), level("max"));
     assert!(level("min") > 0.0, "{tables}");

@@ -89,7 +89,7 @@ fn a_kernel_without_abis_and_a_user_without_rights_are_told_so() {
     let args = format!("lab run munmap --on host --cpus 1 --mode idle --quiet --out {}", out.0.display());
     if !Path::new("/sys/kernel/mm/abis/mode").exists() {
         let words: Vec<&str> = args.split(' ').collect();
-        refused(&mut ceasefire(&words), 4, "has no ABIS");
+        refused(&mut ceasefire(&words), 4, "has no mechanism to set to");
     }
     let read_only = format!("mount -o remount,ro /sys/kernel/mm; exec {BINARY} {args}");
     let Some(said) = with_switch(&read_only) else { return };
@@ -204,7 +204,7 @@ fn packages_are_refused_before_anything_is_built() {
     refused(&mut with(&["--config", &arm]), 2, "configuration of another machine");
     refused(&mut with(&["--config", &one]), 2, "for one CPU");
     refused(&mut with(&["--config", &empty]), 2, "no kernel configuration");
-    refused(&mut with(&["--kernel", "vanilla"]), 2, "has no ABIS");
+    refused(&mut with(&["--kernel", "vanilla"]), 2, "has no mechanism");
     refused(&mut with(&["--kernel", "vanila"]), 2, "no kernel named");
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("a release");
     let own = PathBuf::from(format!("/boot/config-{}", release.trim()));

@@ -84,7 +84,7 @@ fn interrupts_of_single_cpus_are_seen_too() {
     let shape = ["owner", "--units", "400", "--repeats", "1", "--cpus", "4", "--nodes", "2"];
     let results = lab_run(&out, &[&shape[..], &kernel].concat());
     let of_row = row(&results, "owner", 4);
-    let share = median(&of_row["abis"], "narrow_ipis") / median(of_row, "received_per_unit");
+    let share = median(&of_row["mechanisms"]["abis"], "narrow_ipis") / median(of_row, "received_per_unit");
     assert!(share >= 0.1, "{share} of all: the run shows nothing");
 
     // Stacks would make a line too long for the guest's port.

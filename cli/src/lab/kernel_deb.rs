@@ -4,15 +4,16 @@
 use crate::args::KernelDeb;
 use ceasefire_artifacts::{kernel, package, Context};
 use ceasefire_base::{disk, exec::print_line, Result};
-use ceasefire_run::{files, kernels};
+use ceasefire_run::files;
 use std::fs;
 
 pub fn run(ctx: &Context, args: &KernelDeb) -> Result<()> {
-    kernels::known(&kernel::list(ctx)?, &args.kernel)?;
+    let kernel = args.kernel.clone().map_or_else(|| package::usual(ctx), Ok)?;
+    kernel::find(ctx, &kernel)?;
     if !ctx.dry_run {
         files::output_directory(&args.out)?;
     }
-    let package = package::build(ctx, &args.kernel, args.config.as_deref())?;
+    let package = package::build(ctx, &kernel, args.config.as_deref())?;
     if ctx.dry_run {
         return Ok(());
     }

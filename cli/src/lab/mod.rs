@@ -16,8 +16,9 @@ use ceasefire_artifacts::{guest, kernel, machine, Context};
 use ceasefire_base::text::wrap;
 use ceasefire_base::{cancel, exec::print_line, Error, Progress, Result, Verbosity};
 use ceasefire_run::catalog::Catalog;
+use ceasefire_run::doctor;
 use ceasefire_run::presets::Preset;
-use ceasefire_run::{doctor, kernels};
+use std::collections::BTreeSet;
 use std::io::IsTerminal;
 
 /// The compiler for its probes, and what loads them, as static libraries.
@@ -69,17 +70,23 @@ pub fn run(lab: Lab) -> Result<()> {
 fn build(ctx: &Context, names: &[String]) -> Result<()> {
     let specs = kernel::list(ctx)?;
     for name in names {
-        kernels::known(&specs, name)?;
+        kernel::known(&specs, name)?;
     }
     let every = || specs.iter().filter(|spec| !spec.only_by_name).map(|spec| spec.name.clone()).collect();
     let wanted: Vec<String> = if names.is_empty() { every() } else { names.to_vec() };
     // A dry run prints commands and comments alone.
     let mark = if ctx.dry_run { "# " } else { "" };
-    let machine = machine::build(ctx)?;
-    print_line(&format!("{mark}QEMU {}: {}", machine.version, machine.qemu.display()));
+    let mut machines = BTreeSet::new();
+    for name in &wanted {
+        machines.insert(kernel::machine_of(ctx, kernel::known(&specs, name)?)?);
+    }
+    for name in &machines {
+        let machine = machine::build(ctx, name)?;
+        print_line(&format!("{mark}QEMU {}: {}", machine.version, machine.qemu.display()));
+    }
     for name in &wanted {
         let image = kernel::build(ctx, name)?;
-        print_line(&format!("{mark}kernel {}: {}", image.name, image.bzimage.display()));
+        print_line(&format!("{mark}kernel {}: {}", image.name, image.file.display()));
     }
     Ok(())
 }
@@ -90,7 +97,12 @@ fn list(ctx: &Context, json: bool) -> Result<()> {
     if json {
         let kernels: Vec<serde_json::Value> = kernels
             .iter()
-            .map(|spec| serde_json::json!({"name": spec.name, "about": spec.about, "modes": spec.modes}))
+            .map(|spec| {
+                serde_json::json!({
+                    "name": spec.name, "about": spec.about, "modes": spec.modes, "base": spec.base,
+                    "config": spec.config, "mechanisms": spec.mechanisms,
+                })
+            })
             .collect();
         let value = serde_json::json!({
             "schema": "ceasefire.list/1", "workloads": catalog.workloads, "kernels": kernels

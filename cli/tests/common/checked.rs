@@ -99,7 +99,7 @@ pub fn violation(console: &str) -> Option<&str> {
 /// Rows carry figures per unit.
 pub fn counted(row: &Value, name: &str) -> u64 {
     let units = row["units"].as_f64().expect("units");
-    row["abis"][name]["max"].as_f64().map_or(0, |per_unit| (per_unit * units).round() as u64)
+    row["mechanisms"]["abis"][name]["max"].as_f64().map_or(0, |per_unit| (per_unit * units).round() as u64)
 }
 
 /// The breaks that a debug kernel knows, from its own list.

@@ -29,7 +29,7 @@ impl Kit {
             let firmware = vec![qemu.parent().unwrap_or(Path::new("")).join("firmware")];
             return Kit { qemu, firmware, guest };
         }
-        let machine = machine::build(&context).unwrap_or_else(|error| panic!("{error:?}"));
+        let machine = machine::build(&context, machine::USUAL).unwrap_or_else(|error| panic!("{error:?}"));
         Kit { qemu: machine.qemu, firmware: machine.firmware, guest }
     }
 }

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The emulated computer: QEMU from Debian's source with machine/'s changes, or the machine's own QEMU.
 
+use crate::base::Base;
 use crate::cache::{Entry, Facts, Key};
+use crate::changes::{Changes, Layer};
 use crate::debian::apt::PackageKind;
-use crate::recipe::{self, step_options, Base, Changes, Layer, Source};
+use crate::source::{source, Source};
+use crate::steps::{self, read_toml, step_options};
 use crate::{hash, Context};
 use ceasefire_base::exec::{self, Command, Options};
 use ceasefire_base::{disk, Error, Result};
@@ -13,24 +16,28 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Below the checkout.
-const DIR: &str = "machine/x86_64";
+/// The folder of machine/ where no kernel decides.
+pub const USUAL: &str = "x86_64";
 const PACKAGES: [&str; 6] = ["gcc", "binutils", "make", "patch", "xz-utils", "dpkg-dev"];
 /// Source and objects of one target.
 const BUILD_MIB: u64 = 1500;
-const STOCK: &str = "qemu-system-x86_64";
-const BINARY: &str = "qemu-system-x86_64";
 const FIRMWARE: &str = "firmware";
-/// What a PC needs first of all.
-const BIOS: &str = "bios-256k.bin";
 /// QEMU answers a question about itself at once.
 const ANSWER_LIMIT: Duration = Duration::from_secs(20);
 /// Variables of the caller that would build another QEMU than the cache's key says.
 const ENV_DROPPED: [&str; 8] = ["CC", "CXX", "OBJCC", "AR", "LD", "CFLAGS", "CXXFLAGS", "LDFLAGS"];
 
-/// machine/machine.toml
+/// machine/NAME/machine.toml
 #[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct MachineSpec {
+    /// What it is called where it is installed, and in the cache.
+    program: String,
+    /// What `-device` knows its CPU by.
+    cpu_device: String,
+    /// What it needs first of all.
+    bios: String,
+    guest: Guest,
     configure: Vec<String>,
     targets: Vec<String>,
     /// The result, below the source.
@@ -50,6 +57,27 @@ struct MachineSpec {
     /// Our patches give its CPUs a TLB model.
     #[serde(default)]
     tlb_model: bool,
+}
+
+/// The words of its command line, and of a kernel's on it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Guest {
+    /// `-machine`
+    pub machine: String,
+    /// `-cpu`, and what is added where instructions are counted, and where page tables have four levels.
+    pub cpu: String,
+    #[serde(default)]
+    pub cpu_cost: String,
+    #[serde(default)]
+    pub cpu_without_la57: String,
+    /// `-device`: the bus of the port that the verdict comes through.
+    pub port_bus: String,
+    /// On the kernel's command line: the console, and what is known of this machine's clocks.
+    pub words: String,
+    /// The same where instructions are counted.
+    #[serde(default)]
+    pub words_cost: String,
 }
 
 /// Where the emulator comes from.
@@ -89,11 +117,22 @@ pub struct Machine {
     pub slice_us_default: Option<u32>,
     /// It models TLBs and can be asked what they hold.
     pub has_tlb_model: bool,
+    pub guest: Guest,
+}
+
+impl MachineSpec {
+    fn read(context: &Context, name: &str) -> Result<MachineSpec> {
+        read_toml(&directory(context, name).join("machine.toml"))
+    }
+}
+
+fn directory(context: &Context, name: &str) -> PathBuf {
+    context.root.join("machine").join(name)
 }
 
 /// The Debian packages that building it needs.
-pub fn packages(context: &Context) -> Result<Vec<String>> {
-    Ok(packages_of(&recipe::read_toml(&context.root.join(DIR).join("machine.toml"))?))
+pub fn packages(context: &Context, name: &str) -> Result<Vec<String>> {
+    Ok(packages_of(&MachineSpec::read(context, name)?))
 }
 
 fn packages_of(spec: &MachineSpec) -> Vec<String> {
@@ -102,21 +141,21 @@ fn packages_of(spec: &MachineSpec) -> Vec<String> {
 }
 
 /// Our QEMU, out of the cache if it is there.
-pub fn build(context: &Context) -> Result<Machine> {
-    let dir = context.root.join(DIR);
-    let spec: MachineSpec = recipe::read_toml(&dir.join("machine.toml"))?;
-    let base: Base = recipe::read_toml(&dir.join("base.toml"))?;
+pub fn build(context: &Context, name: &str) -> Result<Machine> {
+    let dir = directory(context, name);
+    let spec = MachineSpec::read(context, name)?;
+    let base = Base::read(&dir)?;
     let changes = Changes::of_groups(&dir, &spec.series, vec![Layer::all(dir.join("overlay"))?])?;
-    let source = recipe::source(context, &base, PackageKind::Source)?;
+    let source = source(context, &base, PackageKind::Source)?;
     let packages = packages_of(&spec);
     context.ensure(&packages.iter().map(String::as_str).collect::<Vec<_>>())?;
     let series_hash = changes.hash()?;
-    let compiler = match recipe::compiler() {
+    let compiler = match steps::compiler("") {
         Err(_) if context.dry_run => String::new(),
         other => other?,
     };
     let key = Key::new("machine")
-        .text("builder", recipe::BUILDER)
+        .text("builder", steps::BUILDER)
         .text("compiler", compiler)
         .text("source", format!("{} {} {}", base.package, source.version, source.sha256))
         .text("series", &series_hash)
@@ -131,7 +170,7 @@ pub fn build(context: &Context) -> Result<Machine> {
     let entry = plan.obtain(&key)?;
     Ok(Machine {
         origin: Origin::Built,
-        qemu: entry.dir.join(BINARY),
+        qemu: entry.dir.join(&spec.program),
         sha256: Some(entry.fact("binary_sha256")).filter(|hash| !hash.is_empty()),
         version: entry.fact("version"),
         source_version: Some(source.version.clone()),
@@ -140,13 +179,15 @@ pub fn build(context: &Context) -> Result<Machine> {
         firmware: vec![entry.dir.join(FIRMWARE)],
         slice_us_default: spec.slice_us,
         has_tlb_model: spec.tlb_model,
+        guest: spec.guest.clone(),
     })
 }
 
 /// The QEMU that the machine has on its PATH.
-pub fn stock(context: &Context) -> Result<Machine> {
-    let found = exec::find_program(STOCK);
-    let Some(qemu) = found else { return Err(exec::missing_program(STOCK)) };
+pub fn stock(context: &Context, name: &str) -> Result<Machine> {
+    let spec = MachineSpec::read(context, name)?;
+    let found = exec::find_program(&spec.program);
+    let Some(qemu) = found else { return Err(exec::missing_program(&spec.program)) };
     let (version, sha256) = match context.dry_run {
         true => (String::new(), None),
         false => (version_of(&qemu)?, Some(hash::file(&qemu)?)),
@@ -162,14 +203,16 @@ pub fn stock(context: &Context) -> Result<Machine> {
         firmware: Vec::new(),
         slice_us_default: None,
         has_tlb_model: false,
+        guest: spec.guest,
     })
 }
 
 /// A QEMU of the user's own. It is asked what it can do, in a dry run, too: the command line depends on it.
-pub fn given(context: &Context, path: &Path) -> Result<Machine> {
+pub fn given(context: &Context, name: &str, path: &Path) -> Result<Machine> {
+    let spec = MachineSpec::read(context, name)?;
     let unusable = |why: &str| {
         Error::usage(format!("{} cannot be used as the emulator: {why}", path.display()))
-            .remedy("give the path of a qemu-system-x86_64")
+            .remedy(format!("give the path of a {}", spec.program))
     };
     let qemu = fs::canonicalize(path).map_err(|error| unusable(&disk::reason(&error)))?;
     let is_program =
@@ -180,15 +223,15 @@ pub fn given(context: &Context, path: &Path) -> Result<Machine> {
     let ask = |words: &[&str]| exec::capture(&Command::new(&qemu).args(words), Some(ANSWER_LIMIT));
     let version = ask(&["--version"]).ok().and_then(|said| parse_version(&said.stdout));
     let Some(version) = version else { return Err(unusable("it does not tell a QEMU's version")) };
-    let cpu = ask(&["-device", "max-x86_64-cpu,help"]).map_err(|error| unusable(&error.message))?;
+    let cpu =
+        ask(&["-device", &format!("{},help", spec.cpu_device)]).map_err(|error| unusable(&error.message))?;
     if !cpu.status.success() {
-        return Err(unusable("it has no x86-64 CPU named max"));
+        return Err(unusable(&format!("it has no {}", spec.cpu_device)));
     }
-    let spec: MachineSpec = recipe::read_toml(&context.root.join(DIR).join("machine.toml"))?;
     let has_tlb_model = cpu.stdout.lines().any(|line| line.trim_start().starts_with("tlb-model="));
     // Where it looks by itself, a directory a line; one that was not installed looks in vain.
     let own = ask(&["-L", "help"]).map(|said| said.stdout).unwrap_or_default();
-    let has_firmware = own.lines().any(|dir| Path::new(dir.trim()).join(BIOS).is_file());
+    let has_firmware = own.lines().any(|dir| Path::new(dir.trim()).join(&spec.bios).is_file());
     Ok(Machine {
         origin: Origin::Given,
         sha256: Some(hash::file(&qemu)?),
@@ -201,6 +244,7 @@ pub fn given(context: &Context, path: &Path) -> Result<Machine> {
         // The patch of the slice comes first in our series.
         slice_us_default: spec.slice_us.filter(|_| has_tlb_model),
         has_tlb_model,
+        guest: spec.guest,
     })
 }
 
@@ -279,7 +323,7 @@ impl Plan<'_> {
         }
         self.stage("configure", &configure)?;
         self.compile(&tree)?;
-        let binary = dir.join(BINARY);
+        let binary = dir.join(&self.spec.program);
         self.run(&Command::new("strip").arg("-o").arg(&binary).arg(tree.join(&self.spec.binary)))?;
         for file in &self.spec.firmware {
             self.run(&Command::new("cp").arg("-L").arg(file).arg(&firmware))?;

@@ -1,22 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Debian packages of a kernel with ABIS over the configuration of a machine that exists (docs/use/hardware.md).
+//! Debian packages of a kernel with a mechanism over the configuration of a machine that exists (docs/use/hardware.md).
+
+mod configuration;
 
 use crate::cache::{Entry, Facts, Key};
 use crate::debian::apt::PackageKind;
 use crate::kconfig::{self, Setting, Wishes};
-use crate::kernel::{self, KernelSpec, Origin, Plan};
-use crate::recipe::{self, step_options, Source};
+use crate::kernel::plan::{self, Origin, Plan};
+use crate::kernel::{self, KernelSpec};
+use crate::recipe;
+use crate::source::{self, Source};
+use crate::steps::step_options;
 use crate::{hash, Context};
 use ceasefire_base::exec::{self, Command};
 use ceasefire_base::{disk, Error, Kind, Result};
+use ceasefire_mechanism::Mechanism;
+use configuration::{adjustments, space_mib, Configuration};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The recipe whose changes the packages carry: the whole series.
-pub const KERNEL: &str = "abis";
-/// NAME.config of the base or of a mechanism, over the machine's own.
-const FRAGMENTS: [&str; 2] = ["abis", "hardware"];
+/// HARDWARE.config of the base, over the machine's own; before it each mechanism's NAME.config.
+const HARDWARE: &str = "hardware";
 /// Of the cache: finished packages, and trees that a build was interrupted in.
 const CLASS: &str = "package";
 const UNFINISHED: &str = "unfinished";
@@ -33,13 +38,6 @@ const PACKAGES_BY_SYMBOL: [(&str, &str); 8] = [
     ("DEBUG_INFO_BTF", "python3"),
     ("GDB_SCRIPTS", "python3"),
 ];
-/// A configuration is some 300 KB; this is none.
-const CONFIG_BYTES_MAX: u64 = 16 << 20;
-/// Source, image and headers; and, estimated, each symbol's objects without and with debug information.
-const SPACE_BASE_MIB: u64 = 3000;
-const SPACE_SYMBOL_KIB: u64 = 900;
-const SPACE_SYMBOL_DEBUG_KIB: u64 = 4000;
-const SIGNING_KEY: &str = "\"certs/signing_key.pem\"";
 /// Of the key, in the kernel's name: two builds with other configurations stand side by side.
 const NAME_HEX: usize = 7;
 const MAINTAINER: &str = "Ceasefire developers <devel@ceasefire.invalid>";
@@ -53,19 +51,12 @@ pub struct Package {
     pub built: bool,
 }
 
-/// The configuration to start from.
-struct Configuration {
-    name: String,
-    text: String,
-    values: BTreeMap<String, String>,
-}
-
 /// Builds the packages, or takes them from the cache. `config`: None for that of the running kernel.
 pub fn build(context: &Context, kernel: &str, config: Option<&Path>) -> Result<Package> {
     let spec = kernel::find(context, kernel)?;
-    if !spec.mechanisms.iter().any(|name| name == "abis") {
-        return Err(Error::usage(format!("kernel {kernel} has no ABIS: it is the distribution's own"))
-            .remedy(format!("choose another --kernel, {KERNEL} for one")));
+    if spec.described.is_empty() {
+        return Err(Error::usage(format!("kernel {kernel} has no mechanism: it is the distribution's own"))
+            .remedy("choose another --kernel: `ceasefire lab list` shows what each is"));
     }
     check_machine()?;
     let config = Configuration::read(config)?;
@@ -74,12 +65,13 @@ pub fn build(context: &Context, kernel: &str, config: Option<&Path>) -> Result<P
     disk::require(context.cache.dir(), needs_mib)?;
     context.ensure(&packages(&spec, &config.values))?;
 
-    let base = kernel::base_of(&context.root, &spec)?;
-    let source = recipe::source(context, &base, PackageKind::Binary)?;
-    let changes = kernel::changes(&context.root, &spec)?;
-    let ours = KernelSpec { config: FRAGMENTS.map(String::from).to_vec(), ..spec };
-    let (wishes, fragments) = kernel::read_fragments(&context.root, &ours)?;
-    let key = kernel::build_key(context, &fragments, &changes.hash()?)?
+    let base = recipe::base_of(&context.root, &spec)?;
+    let architecture = base.architecture()?;
+    let source = source::source(context, &base, PackageKind::Binary)?;
+    let changes = recipe::changes(&context.root, &spec)?;
+    let ours = fragments_of(spec);
+    let (wishes, fragments) = recipe::read_fragments(&context.root, &ours)?;
+    let key = kernel::build_key(context, architecture, &fragments, &changes.hash()?)?
         .text("source", format!("{} {} {}", base.package, source.version, source.sha256))
         .text("config", hash::bytes(config.text.as_bytes()))
         .text("pahole", pahole.clone().unwrap_or_default());
@@ -90,6 +82,7 @@ pub fn build(context: &Context, kernel: &str, config: Option<&Path>) -> Result<P
     say(context, &config, &settings);
     let plan = Plan {
         context,
+        architecture,
         class: CLASS,
         name: kernel,
         origin: Origin::Deb { file: source.file.clone(), tarball: base.tarball.clone() },
@@ -99,9 +92,23 @@ pub fn build(context: &Context, kernel: &str, config: Option<&Path>) -> Result<P
         is_strict: true,
         log,
     };
-    let work = Work { plan, config, settings, local, source, needs_mib, groups: ours.mechanisms };
+    let work = Work { plan, config, settings, local, source, needs_mib, mechanisms: ours.described };
     let entry = work.obtain(&key)?;
     Ok(Package { release: entry.fact("release"), files: files_of(&entry), built: entry.built })
+}
+
+/// The kernel that the packages are of, unless another is named: the first whose mechanism offers them.
+pub fn usual(context: &Context) -> Result<String> {
+    let offered = ceasefire_mechanism::all(&context.root)?.into_iter().find(|mechanism| mechanism.package);
+    offered
+        .map(|mechanism| mechanism.name)
+        .ok_or_else(|| Error::usage("no mechanism offers packages").remedy("name a kernel: --kernel NAME"))
+}
+
+fn fragments_of(spec: KernelSpec) -> KernelSpec {
+    let own = spec.described.iter().map(|mechanism| mechanism.name.clone());
+    let config = own.chain([HARDWARE.to_string()]).collect();
+    KernelSpec { config, ..spec }
 }
 
 fn files_of(entry: &Entry) -> Vec<PathBuf> {
@@ -123,136 +130,6 @@ fn check_machine() -> Result<()> {
 fn pahole() -> Option<String> {
     exec::find_program("pahole")?;
     exec::read(&Command::new("pahole").arg("--version")).ok().map(|text| text.trim().to_string())
-}
-
-impl Configuration {
-    fn read(path: Option<&Path>) -> Result<Configuration> {
-        match path {
-            Some(path) => Self::of_file(path),
-            None => Self::of_running_kernel(),
-        }
-    }
-
-    fn of_file(path: &Path) -> Result<Configuration> {
-        let name = path.display().to_string();
-        let remedy = "give a kernel's .config, for example CONFIG=/boot/config-$(uname -r)";
-        let unusable = |why: &str| Error::usage(format!("cannot use {name}: {why}")).remedy(remedy);
-        let meta = fs::metadata(path).map_err(|error| unusable(&disk::reason(&error)))?;
-        if !meta.is_file() || meta.len() > CONFIG_BYTES_MAX {
-            return Err(unusable("it is not a file of a configuration's size"));
-        }
-        let text = fs::read_to_string(path).map_err(|error| unusable(&disk::reason(&error)))?;
-        Self::check(name, text).map_err(|error| error.remedy(remedy))
-    }
-
-    /// Where distributions leave it, or what the kernel itself tells.
-    fn of_running_kernel() -> Result<Configuration> {
-        let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-        let path = PathBuf::from(format!("/boot/config-{}", release.trim()));
-        if path.is_file() {
-            return Self::of_file(&path);
-        }
-        let own = Path::new("/proc/config.gz");
-        if own.is_file() {
-            let text = exec::read(&Command::new("gzip").arg("-dc").arg(own))?;
-            return Self::check(own.display().to_string(), text);
-        }
-        Err(Error::skip(format!(
-            "the running kernel's configuration is not there: neither {} nor {}",
-            path.display(),
-            own.display()
-        ))
-        .remedy("name one: make kernel-deb CONFIG=FILE"))
-    }
-
-    fn check(name: String, text: String) -> Result<Configuration> {
-        let values: BTreeMap<String, String> = kconfig::settings(&text).collect();
-        let is_on = |symbol: &str| values.get(symbol).is_some_and(|value| value == "y");
-        if values.is_empty() {
-            return Err(Error::usage(format!(
-                "{name} is no kernel configuration: no line sets a CONFIG_ symbol"
-            ))
-            .remedy("give a kernel's .config"));
-        }
-        if !is_on("X86_64") {
-            return Err(Error::usage(format!(
-                "{name} is the configuration of another machine: it has no CONFIG_X86_64=y"
-            ))
-            .remedy("give one of an x86-64 kernel"));
-        }
-        if !is_on("SMP") {
-            return Err(Error::usage(format!("{name} is for one CPU: it has no CONFIG_SMP=y"))
-                .remedy("give one with CONFIG_SMP=y: one CPU has nobody to interrupt"));
-        }
-        Ok(Configuration { name, text, values })
-    }
-}
-
-/// What a distribution's configuration names and this source has not, and what the packages do without.
-pub fn adjustments(config: &BTreeMap<String, String>, has_pahole: bool, local: &str) -> Vec<Setting> {
-    let mut list = Vec::new();
-    let mut set = |symbol: &str, value: &str, why: &str| {
-        list.push(Setting { symbol: symbol.into(), value: value.into(), why: why.into() })
-    };
-    let get = |symbol: &str| config.get(symbol).map(String::as_str).unwrap_or("n");
-    set(
-        "LOCALVERSION",
-        &format!("\"{local}\""),
-        "the kernel's name says what it is, and stands beside the distribution's",
-    );
-    set("LOCALVERSION_AUTO", "n", "and nothing else");
-    for symbol in ["SYSTEM_TRUSTED_KEYS", "SYSTEM_REVOCATION_KEYS", "SYSTEM_BLACKLIST_HASH_LIST"] {
-        if !["n", "\"\""].contains(&get(symbol)) {
-            set(symbol, "\"\"", "the distribution's certificates are not in this source");
-        }
-    }
-    if get("MODULE_SIG") == "y" {
-        if get("MODULE_SIG_KEY") != SIGNING_KEY {
-            set(
-                "MODULE_SIG_KEY",
-                SIGNING_KEY,
-                "the distribution's key is its own: one is made for this build, and goes with it",
-            );
-        }
-        if get("MODULE_SIG_ALL") != "y" {
-            set(
-                "MODULE_SIG_ALL",
-                "y",
-                "modules are signed as they are installed, since nobody signs them later",
-            );
-        }
-    }
-    if has_debug_info(config, has_pahole) {
-        return list;
-    }
-    if get("DEBUG_INFO_BTF") == "y" {
-        set(
-            "DEBUG_INFO_BTF",
-            "n",
-            "pahole is not installed (package dwarves): no type information, so no `ceasefire watch` there",
-        );
-    }
-    const CHOICES: [&str; 3] =
-        ["DEBUG_INFO_DWARF_TOOLCHAIN_DEFAULT", "DEBUG_INFO_DWARF4", "DEBUG_INFO_DWARF5"];
-    for symbol in CHOICES.into_iter().filter(|symbol| get(symbol) == "y") {
-        set(symbol, "n", "no debug packages are made, and without it the build takes a quarter of the space");
-    }
-    if get("DEBUG_INFO_NONE") != "y" {
-        set("DEBUG_INFO_NONE", "y", "likewise");
-    }
-    list
-}
-
-/// Kept where type information (BTF) is made of it.
-fn has_debug_info(config: &BTreeMap<String, String>, has_pahole: bool) -> bool {
-    has_pahole && config.get("DEBUG_INFO_BTF").is_some_and(|value| value == "y")
-}
-
-/// Estimated by the number of symbols that are on.
-fn space_mib(config: &BTreeMap<String, String>, has_pahole: bool) -> u64 {
-    let symbols = config.values().filter(|value| ["y", "m"].contains(&value.as_str())).count() as u64;
-    let each = if has_debug_info(config, has_pahole) { SPACE_SYMBOL_DEBUG_KIB } else { SPACE_SYMBOL_KIB };
-    SPACE_BASE_MIB + symbols * each / 1024
 }
 
 fn packages<'a>(spec: &'a KernelSpec, config: &BTreeMap<String, String>) -> Vec<&'a str> {
@@ -294,8 +171,7 @@ struct Work<'a> {
     local: String,
     source: Source,
     needs_mib: u64,
-    /// Of patches.
-    groups: Vec<String>,
+    mechanisms: Vec<Mechanism>,
 }
 
 impl Work<'_> {
@@ -331,11 +207,11 @@ impl Work<'_> {
         self.once(tree, "unpacked", || {
             plan.run(&Command::new("rm").arg("-rf").arg(tree))?;
             plan.run(&Command::new("mkdir").arg("-p").arg(tree))?;
-            plan.unpack(tree, &kernel::NOT_UNPACKED)?;
+            plan.unpack(tree, &plan::NOT_UNPACKED)?;
             plan.changes.apply(plan.context, tree, &plan.log)
         })?;
         self.once(tree, "configured", || self.configure(tree))?;
-        let objects = plan.compile(tree, &["bzImage", "modules"], self.needs_mib)?;
+        let objects = plan.compile(tree, &[&plan.architecture.target, "modules"], self.needs_mib)?;
         let release = self.release(tree)?;
         let names = self.pack(tree, dir, &release)?;
         plan.run(&Command::new("rm").arg("-rf").arg(tree))?;
@@ -421,10 +297,11 @@ impl Work<'_> {
         let has_modules = self.config.values.get("MODULES").is_some_and(|value| value == "y");
         plan.run(&Command::new("rm").arg("-rf").arg(tree.join("debian")))?;
         let mut names = Vec::new();
+        let titles: Vec<&str> = self.mechanisms.iter().map(|mechanism| mechanism.title.as_str()).collect();
         let about_image = format!(
-            "Linux with ABIS, an experiment, never tried on hardware by its makers\n Linux {release}: Debian's source with the Ceasefire series, kernel {} (mechanisms {}).\n ABIS is off until it is switched on. Not for production.\n",
+            "Linux with {title}, an experiment, never tried on hardware by its makers\n Linux {release}: Debian's source with the Ceasefire series, kernel {}.\n {title} is off until it is switched on. Not for production.\n",
             plan.name,
-            self.groups.join(", ")
+            title = titles.join(" and "),
         );
         let about_headers =
             format!("headers of Linux {release}, for building modules\n For linux-image-{release}.\n");
@@ -483,82 +360,6 @@ mod tests {
     use crate::debian::version;
     use std::cmp::Ordering;
 
-    fn values(text: &str) -> BTreeMap<String, String> {
-        kconfig::settings(text).collect()
-    }
-
-    fn lines(config: &str, has_pahole: bool) -> Vec<String> {
-        let list = adjustments(&values(config), has_pahole, "-ceasefire-0123abc");
-        assert!(list.iter().all(|setting| !setting.why.is_empty()));
-        list.iter().map(Setting::line).collect()
-    }
-
-    const NAME: [&str; 2] =
-        ["CONFIG_LOCALVERSION=\"-ceasefire-0123abc\"", "# CONFIG_LOCALVERSION_AUTO is not set"];
-
-    #[test]
-    fn a_small_configuration_is_left_alone_but_for_its_name() {
-        assert_eq!(
-            lines("CONFIG_X86_64=y\nCONFIG_DEBUG_INFO_NONE=y\nCONFIG_SYSTEM_TRUSTED_KEYS=\"\"\n", true),
-            NAME
-        );
-        assert_eq!(lines("CONFIG_DEBUG_INFO_NONE=y\nCONFIG_MODULE_SIG=y\nCONFIG_MODULE_SIG_ALL=y\nCONFIG_MODULE_SIG_KEY=\"certs/signing_key.pem\"\n", false), NAME);
-    }
-
-    /// Debian 12 and Ubuntu 24.04, as their configurations have these lines.
-    #[test]
-    fn keys_of_a_distribution_are_not_asked_for() {
-        let debian = "CONFIG_MODULE_SIG=y\n# CONFIG_MODULE_SIG_ALL is not set\nCONFIG_MODULE_SIG_KEY=\"\"\n\
-                      CONFIG_SYSTEM_TRUSTED_KEYS=\"\"\nCONFIG_DEBUG_INFO_NONE=y\n";
-        let said = lines(debian, true);
-        assert_eq!(said[2..], ["CONFIG_MODULE_SIG_KEY=\"certs/signing_key.pem\"", "CONFIG_MODULE_SIG_ALL=y"]);
-        let ubuntu =
-            "CONFIG_MODULE_SIG=y\nCONFIG_MODULE_SIG_ALL=y\nCONFIG_MODULE_SIG_KEY=\"certs/signing_key.pem\"\n\
-                      CONFIG_SYSTEM_TRUSTED_KEYS=\"debian/canonical-certs.pem\"\nCONFIG_DEBUG_INFO_NONE=y\n\
-                      CONFIG_SYSTEM_REVOCATION_KEYS=\"debian/canonical-revoked-certs.pem\"\n";
-        let said = lines(ubuntu, true);
-        assert_eq!(said[2..], ["CONFIG_SYSTEM_TRUSTED_KEYS=\"\"", "CONFIG_SYSTEM_REVOCATION_KEYS=\"\""]);
-    }
-
-    #[test]
-    fn debug_information_stays_where_type_information_is_made_of_it() {
-        let with_types = "CONFIG_DEBUG_INFO_DWARF_TOOLCHAIN_DEFAULT=y\nCONFIG_DEBUG_INFO_BTF=y\n";
-        assert_eq!(lines(with_types, true), NAME);
-        assert_eq!(
-            lines(with_types, false)[2..],
-            [
-                "# CONFIG_DEBUG_INFO_BTF is not set",
-                "# CONFIG_DEBUG_INFO_DWARF_TOOLCHAIN_DEFAULT is not set",
-                "CONFIG_DEBUG_INFO_NONE=y"
-            ]
-        );
-        let without = "CONFIG_DEBUG_INFO_DWARF5=y\n# CONFIG_DEBUG_INFO_BTF is not set\n";
-        assert_eq!(
-            lines(without, true)[2..],
-            ["# CONFIG_DEBUG_INFO_DWARF5 is not set", "CONFIG_DEBUG_INFO_NONE=y"]
-        );
-    }
-
-    #[test]
-    fn what_is_no_configuration_of_such_a_machine_is_refused() {
-        let refused = |text: &str| Configuration::check("file".into(), text.into()).err().expect("refused");
-        for (text, fragment) in [
-            ("hello\n", "no kernel configuration"),
-            ("CONFIG_ARM64=y\nCONFIG_SMP=y\n", "another machine"),
-            ("# CONFIG_X86_64 is not set\nCONFIG_X86_32=y\n", "another machine"),
-            ("CONFIG_X86_64=y\n# CONFIG_SMP is not set\n", "for one CPU"),
-        ] {
-            let error = refused(text);
-            assert!(error.message.contains(fragment) && error.remedy.is_some(), "{error:?}");
-            assert_eq!(error.kind, Kind::Usage);
-        }
-        assert!(Configuration::check("file".into(), "CONFIG_X86_64=y\nCONFIG_SMP=y\n".into()).is_ok());
-        for path in ["/no/such/config", "/", "/dev/zero"] {
-            let error = Configuration::read(Some(Path::new(path))).err().expect("refused");
-            assert!(error.kind == Kind::Usage && error.remedy.is_some(), "{error:?}");
-        }
-    }
-
     #[test]
     fn the_version_never_takes_the_place_of_the_distributions() {
         let ours = package_version("6.12.117-1~deb12u1", "-ceasefire-0123abc");
@@ -568,14 +369,10 @@ mod tests {
     }
 
     #[test]
-    fn space_and_packages_follow_the_configuration() {
-        let small = values("CONFIG_A=y\nCONFIG_KERNEL_ZSTD=y\n# CONFIG_IKHEADERS is not set\n");
-        let many: String = (0..8000).map(|n| format!("CONFIG_S{n}=m\n")).collect();
-        let typed = values(&format!("{many}CONFIG_DEBUG_INFO_BTF=y\n"));
-        assert_eq!(space_mib(&small, true), SPACE_BASE_MIB + 1);
-        assert!(space_mib(&typed, false) > 9000 && space_mib(&typed, true) > 30_000);
-        let spec = KernelSpec { packages: vec!["dwarves".into()], ..spec() };
-        let names = packages(&spec, &small);
+    fn packages_follow_the_configuration() {
+        let config = kconfig::settings("CONFIG_KERNEL_ZSTD=y\n# CONFIG_IKHEADERS is not set\n").collect();
+        let spec = KernelSpec { packages: vec!["dwarves".into()], ..KernelSpec::default() };
+        let names = packages(&spec, &config);
         for (name, is_there) in
             [("kmod", true), ("zstd", true), ("dwarves", true), ("gcc", true), ("cpio", false)]
         {
@@ -583,20 +380,20 @@ mod tests {
         }
     }
 
-    fn spec() -> KernelSpec {
-        toml::from_str("about = \"\"\nbase = \"\"\nconfig = []\n").expect("a recipe")
-    }
-
-    /// Every symbol that the packages ask for has its reason, and the recipe carries all groups.
+    /// Every symbol that the packages ask for has its reason.
     #[test]
     fn the_fragments_say_why() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let mut ours: KernelSpec =
-            recipe::read_toml(&root.join(format!("kernel/recipes/{KERNEL}.toml"))).expect("the recipe");
-        ours.config = FRAGMENTS.map(String::from).to_vec();
-        let (_, paths) = kernel::read_fragments(&root, &ours).expect("its fragments");
-        let list = reasoned(&paths).expect("read");
-        assert!(list.iter().any(|setting| setting.line() == "CONFIG_ABIS=y"), "{list:?}");
-        assert!(list.iter().all(|setting| !setting.why.is_empty()), "{list:?}");
+        for mechanism in ceasefire_mechanism::all(&root).expect("they parse") {
+            if !mechanism.package {
+                continue;
+            }
+            let spec =
+                recipe::list_of(&root).expect("kernels").into_iter().find(|spec| spec.name == mechanism.name);
+            let ours = fragments_of(spec.expect("a kernel of its name"));
+            let (_, paths) = recipe::read_fragments(&root, &ours).expect("its fragments");
+            let list = reasoned(&paths).expect("read");
+            assert!(list.len() > 1 && list.iter().all(|setting| !setting.why.is_empty()), "{list:?}");
+        }
     }
 }

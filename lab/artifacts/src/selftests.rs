@@ -6,7 +6,9 @@ use crate::cache::{Facts, Key};
 use crate::cpio::Archive;
 use crate::debian::apt::PackageKind;
 use crate::kernel;
-use crate::recipe::{self, step_options, Base, Source};
+use crate::recipe;
+use crate::source::{self, Source};
+use crate::steps::{self, read_toml, step_options};
 use crate::Context;
 use ceasefire_base::exec::{self, Command};
 use ceasefire_base::{disk, Error, Result};
@@ -103,7 +105,7 @@ pub struct Test {
 /// The list of tests.
 pub fn list(context: &Context) -> Result<List> {
     let path = context.root.join("kernel/selftests.toml");
-    let list: List = recipe::read_toml(&path)?;
+    let list: List = read_toml(&path)?;
     match fault(&list) {
         None => Ok(list),
         Some(fault) => Err(Error::failed(format!("{}: {fault}", path.display()))
@@ -146,8 +148,8 @@ pub fn packages() -> Vec<&'static str> {
 
 /// The archive with all programs, out of the cache if it is there.
 pub fn archive(context: &Context) -> Result<PathBuf> {
-    let base: Base = kernel::base_of(&context.root, &kernel::find(context, "vanilla")?)?;
-    let source = recipe::source(context, &base, PackageKind::Binary)?;
+    let base = recipe::base_of(&context.root, &kernel::find(context, "vanilla")?)?;
+    let source = source::source(context, &base, PackageKind::Binary)?;
     context.ensure(&packages())?;
     if context.dry_run {
         let output = context.dry_dir(ARCHIVE);
@@ -159,8 +161,8 @@ pub fn archive(context: &Context) -> Result<PathBuf> {
     }
     let key = Key::new("selftests")
         .text("recipe", RECIPE)
-        .text("builder", recipe::BUILDER)
-        .text("compiler", recipe::compiler()?)
+        .text("builder", steps::BUILDER)
+        .text("compiler", steps::compiler("")?)
         .text("libraries", library_versions()?)
         .text("source", format!("{} {} {}", base.package, source.version, source.sha256))
         .text("settings", format!("{UNPACKED:?} {SETTINGS:?} {FLAGS}"));
@@ -191,7 +193,7 @@ struct Build<'a> {
     context: &'a Context,
     /// The cache entry in the making.
     directory: &'a Path,
-    base: &'a Base,
+    base: &'a crate::base::Base,
     source: &'a Source,
     log: &'a Path,
 }
@@ -236,7 +238,7 @@ impl Build<'_> {
     fn make(&self, directory: &Path) -> Command {
         let command = Command::new("make").arg("-C").arg(directory).args(SETTINGS);
         let command = command.arg(format!("-j{}", self.context.jobs + 1)).env("LC_ALL", "C");
-        recipe::without_callers_variables(command)
+        steps::without_callers_variables(command)
     }
 
     /// Strips the programs and puts them into the archive. Returns their names.
@@ -279,7 +281,7 @@ mod tests {
     #[test]
     fn the_list_in_the_repository_is_sound() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../kernel/selftests.toml");
-        let list: List = recipe::read_toml(&path).expect("the list");
+        let list: List = read_toml(&path).expect("the list");
         assert_eq!(fault(&list), None);
         assert!(list.tests.len() >= 30, "{}", list.tests.len());
         assert!(list.tests.iter().any(|test| test.short));
@@ -343,7 +345,7 @@ mod tests {
     #[test]
     fn the_page_shows_the_list() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let list: List = recipe::read_toml(&root.join("kernel/selftests.toml")).expect("the list");
+        let list: List = read_toml(&root.join("kernel/selftests.toml")).expect("the list");
         let path = root.join(PAGE);
         let found = fs::read_to_string(&path).expect("the page");
         let (prose, _) = found.split_once(MARK).expect("the mark");

@@ -6,7 +6,7 @@ mod counter;
 mod modes;
 
 pub use counter::{Counter, Kind, Names, PerFault, Source, Total};
-pub use modes::{boot_words, modes_of, SEPARATOR};
+pub use modes::{boot_words, modes_of, parts, SEPARATOR};
 
 use ceasefire_base::{disk, Error, Result};
 use serde::{Deserialize, Serialize};

@@ -87,7 +87,7 @@ fn two_mechanisms_in_one_kernel_are_set_one_by_one() {
     let other = Mechanism { boot: Some("other".into()), modes: vec!["off".into(), "eager".into()], ..toy() };
     let silent = Mechanism { modes: Vec::new(), ..toy() };
     assert_eq!(modes_of(&[]), [""; 0]);
-    assert_eq!(modes_of(&[silent.clone()]), [""; 0]);
+    assert_eq!(modes_of(std::slice::from_ref(&silent)), [""; 0]);
     assert_eq!(modes_of(&[toy()]), ["off", "on"]);
     let both = [toy(), silent, other];
     assert_eq!(modes_of(&both), ["off+off", "off+eager", "on+off", "on+eager"]);

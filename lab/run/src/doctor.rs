@@ -43,7 +43,7 @@ pub fn examine(ctx: &Context) -> Result<Vec<Check>> {
     for spec in kernel::list(ctx)? {
         checks.push(Check::new(&format!("kernel {}", spec.name), Ok(spec.about), false));
     }
-    let stock = machine::stock(ctx).map(|machine| machine.version);
+    let stock = machine::stock(ctx, machine::USUAL).map(|machine| machine.version);
     checks.push(Check::new("stock QEMU (--machine stock)", stock, true));
     checks.push(Check::new("KVM (--accel kvm)", kvm(), true));
     Ok(checks)
@@ -76,8 +76,8 @@ fn rust_remedy(error: Error) -> Error {
 }
 
 fn packages(ctx: &Context) -> Result<String> {
-    let mut needed = kernel::packages(ctx)?;
-    needed.extend(machine::packages(ctx)?);
+    let mut needed = kernel::packages(ctx, [crate::kernels::USUAL])?;
+    needed.extend(machine::packages(ctx, machine::USUAL)?);
     let needed: Vec<&str> = needed.iter().map(String::as_str).collect();
     let missing = debian::missing_packages(&needed)?;
     if missing.is_empty() {

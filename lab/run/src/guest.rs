@@ -17,6 +17,7 @@ use ceasefire_artifacts::machine::{self, Machine};
 use ceasefire_artifacts::{debian, guest, Context};
 use ceasefire_base::exec::{self, Command};
 use ceasefire_base::{Error, Result};
+use ceasefire_mechanism::Mechanism;
 use ceasefire_results::aggregate::RowKey;
 use ceasefire_results::protocol::GuestLog;
 use ceasefire_results::schema::{Environment, Kernel, Qemu};
@@ -35,6 +36,8 @@ const PLAIN_MIB: u32 = 512;
 pub struct GuestSite {
     spec: GuestSpec,
     choices: Vec<Choice>,
+    /// The folder of machine/.
+    machine: String,
     found: Option<Machine>,
     /// Debian packages beside those of kernels and machine.
     more: Vec<&'static str>,
@@ -56,7 +59,7 @@ pub struct Guest {
 
 impl GuestSite {
     pub fn new(spec: GuestSpec) -> GuestSite {
-        GuestSite { spec, choices: Vec::new(), found: None, more: Vec::new() }
+        GuestSite { spec, choices: Vec::new(), machine: machine::USUAL.into(), found: None, more: Vec::new() }
     }
 
     pub fn with_packages(self, more: Vec<&'static str>) -> GuestSite {
@@ -71,17 +74,19 @@ impl Site for GuestSite {
         let machine = &self.spec.machine;
         self.choices = self.spec.kernels.choices(ctx, machine)?;
         machine.check()?;
-        self.found = machine.find(ctx)?;
+        self.machine = self.spec.kernels.machine(ctx, &self.choices)?;
+        self.found = machine.find(ctx, &self.machine)?;
         Ok(())
     }
 
     fn packages(&self, ctx: &Context) -> Result<()> {
         let mut needed: BTreeSet<String> = self.more.iter().map(|name| name.to_string()).collect();
         if self.spec.kernels.are_built() {
-            needed.extend(kernel::packages(ctx)?);
+            let names = self.choices.iter().map(|choice| choice.kernel.as_str());
+            needed.extend(kernel::packages(ctx, names)?);
         }
         if self.spec.machine.is_ours() {
-            needed.extend(machine::packages(ctx)?);
+            needed.extend(machine::packages(ctx, &self.machine)?);
         }
         debian::ensure_packages(ctx, &needed.iter().map(String::as_str).collect::<Vec<_>>())
     }
@@ -93,7 +98,7 @@ impl Site for GuestSite {
 
     fn prepare(self, ctx: &Context, plan: &Plan) -> Result<Guest> {
         let GuestSpec { kernels, machine: wanted } = &self.spec;
-        let machine = self.found.map_or_else(|| machine::build(ctx), Ok)?;
+        let machine = self.found.map_or_else(|| machine::build(ctx, &self.machine), Ok)?;
         let (packages, programs) = plan.applications();
         let guest = Guest {
             cpu: wanted.cpu(&machine)?,
@@ -118,13 +123,14 @@ impl Guest {
         let hardware = Hardware {
             qemu: &self.machine.qemu,
             firmware: &self.machine.firmware,
-            kernel: &variant.image.bzimage,
+            shape: &self.machine.guest,
+            kernel: &variant.image.file,
             initrd,
             accel: self.accel,
             cpu: self.cpu,
             memory_mib: self.memory_mib,
             console,
-            mode: variant.choice.mode.as_deref(),
+            mode_words: &variant.boot_words(),
             kernel_arguments: &self.kernel_args,
         };
         Command::new(hardware.qemu).args(qemu::arguments(&hardware, boot))
@@ -183,7 +189,7 @@ impl Guest {
             accel: self.accel.name().into(),
             thread_mode: self.accel.thread_mode().map(|mode| mode.as_str().to_string()),
             slice_us: self.accel.slice_us(),
-            cpu: Some(qemu::cpu_model(self.accel, &self.cpu, false)),
+            cpu: Some(qemu::cpu_model(&self.machine.guest, self.accel, &self.cpu, false)),
             memory_mib: Some(self.memory_mib.into()),
             origin: self.machine.origin.as_str().into(),
             sha256: self.machine.sha256.clone(),
@@ -217,12 +223,12 @@ impl Executor for Guest {
             task.choice.mode.clone().unwrap_or_default(),
             self.machine.sha256.clone().unwrap_or_default(),
             format!("{:?}", self.accel),
-            qemu::cpu_model(self.accel, &self.cpu, task.boot.cost),
+            qemu::cpu_model(&self.machine.guest, self.accel, &self.cpu, task.boot.cost),
             self.memory_mib.to_string(),
             self.kernel_args.clone(),
             format!("{} {}", task.boot.vcpus, task.boot.nodes),
             self.images.identity(&task.boot),
-            task.boot.job_text(),
+            self.variant(task).map(|variant| variant.job(&task.boot.job_text())).unwrap_or_default(),
         ];
         words.join("\n")
     }
@@ -231,15 +237,18 @@ impl Executor for Guest {
         let Ok(variant) = self.variant(task) else { return };
         let initrd = boot::beside(&task.log, "initrd");
         exec::print_line(&format!("# {} {}", task.kernel_label(), task.boot.label()));
-        exec::print_line(&self.images.initrd_shell(&task.boot, &initrd));
+        let job = variant.job(&task.boot.job_text());
+        exec::print_line(&self.images.initrd_shell_with_job(&task.boot, &job, &initrd));
         let console = Console::File(console_path(&task.log));
         exec::print_line(&self.command(variant, &task.boot, &initrd, console).to_shell());
     }
 
     fn run(&self, task: &Task, orders: &mut Orders) -> Result<GuestLog> {
-        let initrd = self.images.initrd_for(&task.boot, &task.log)?;
+        let variant = self.variant(task)?;
+        let job = variant.job(&task.boot.job_text());
+        let initrd = self.images.initrd_with_job(&task.boot, &job, &task.log)?;
         let console = Console::File(console_path(&task.log));
-        let command = self.command(self.variant(task)?, &task.boot, &initrd.path, console);
+        let command = self.command(variant, &task.boot, &initrd.path, console);
         let jobs: u64 = task.boot.jobs.iter().map(|job| u64::from(job.timeout_s)).sum();
         let start = Start {
             command: &command,
@@ -252,11 +261,11 @@ impl Executor for Guest {
     }
 
     fn check(&self, task: &Task, log: &GuestLog) -> Result<()> {
-        check_mode(&task.kernel, task.choice.mode.as_deref(), log)
+        check_mode(self.variant(task)?, log)
     }
 
     fn row(&self, task: &Task) -> RowKey {
-        let cpu = qemu::cpu_model(self.accel, &self.cpu, task.boot.cost);
+        let cpu = qemu::cpu_model(&self.machine.guest, self.accel, &self.cpu, task.boot.cost);
         RowKey {
             kernel: task.kernel.clone(),
             mode: task.choice.mode.clone(),
@@ -277,6 +286,12 @@ impl Executor for Guest {
     fn environment(&self, logs: &[(RowKey, GuestLog)]) -> Environment {
         let boot = logs.iter().find_map(|(_, log)| log.boot.as_ref());
         let mut kernels: Vec<Kernel> = Vec::new();
+        let mut mechanisms: Vec<Mechanism> = Vec::new();
+        for own in self.kernels.iter().flat_map(|variant| &variant.image.mechanisms) {
+            if mechanisms.iter().all(|known| known.name != own.name) {
+                mechanisms.push(own.clone());
+            }
+        }
         for variant in &self.kernels {
             // Each once, whatever modes it ran in.
             if kernels.iter().all(|known| known.name != variant.image.name) {
@@ -285,6 +300,7 @@ impl Executor for Guest {
         }
         Environment {
             place: "guest".into(),
+            mechanisms,
             kernels,
             qemu: Some(self.about_machine()),
             thp: boot.and_then(|boot| boot.thp.clone()),
@@ -299,12 +315,13 @@ impl Executor for Guest {
 }
 
 /// A row of a mode that the guest never took would be a lie.
-pub fn check_mode(kernel: &str, mode: Option<&str>, log: &GuestLog) -> Result<()> {
+pub fn check_mode(variant: &Variant, log: &GuestLog) -> Result<()> {
     let said = log.boot.as_ref().and_then(|boot| boot.mode.as_deref());
-    match mode {
+    match variant.choice.mode.as_deref() {
         Some(wanted) if said != Some(wanted) => Err(Error::failed(format!(
-            "kernel {kernel} was booted with {}={wanted} and says its mode is {}",
-            qemu::MODE_PARAMETER,
+            "kernel {} was booted with {} and says its mode is {}",
+            variant.image.name,
+            variant.boot_words(),
             said.unwrap_or("unknown")
         ))),
         _ => Ok(()),
@@ -314,7 +331,29 @@ pub fn check_mode(kernel: &str, mode: Option<&str>, log: &GuestLog) -> Result<()
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ceasefire_artifacts::kernel::KernelImage;
     use ceasefire_results::parse_log;
+
+    fn variant(mode: Option<&str>) -> Variant {
+        let mechanism = Mechanism {
+            name: "toy".into(),
+            modes: vec!["off".into(), "idle".into()],
+            boot: Some("toys".into()),
+            counters: Some("/sys/kernel/debug/toy/counters".into()),
+            ..Mechanism::default()
+        };
+        let image = KernelImage { name: "toy".into(), mechanisms: vec![mechanism], ..KernelImage::default() };
+        Variant { choice: Choice { kernel: "toy".into(), mode: mode.map(String::from) }, image }
+    }
+
+    #[test]
+    fn a_job_says_first_what_the_kernels_mechanisms_are() {
+        assert_eq!(
+            variant(None).job("run zero\n"),
+            "mechanism toy,counters=/sys/kernel/debug/toy/counters\nrun zero\n"
+        );
+        assert_eq!(variant(None).boot_words(), "");
+    }
 
     #[test]
     fn a_guest_in_another_mode_than_its_row_fails() {
@@ -329,10 +368,10 @@ mod tests {
             (None, "null", true),
             (None, "\"off\"", true),
         ] {
-            let result = check_mode("abis", wanted, &log(said));
+            let result = check_mode(&variant(wanted), &log(said));
             assert_eq!(result.is_ok(), fits, "{wanted:?} {said}");
         }
-        let error = check_mode("abis", Some("idle"), &log("\"off\"")).expect_err("another");
-        assert_eq!(error.message, "kernel abis was booted with abis=idle and says its mode is off");
+        let error = check_mode(&variant(Some("idle")), &log("\"off\"")).expect_err("another");
+        assert_eq!(error.message, "kernel toy was booted with toys=idle and says its mode is off");
     }
 }

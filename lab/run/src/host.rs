@@ -10,6 +10,7 @@ use crate::switch::Switch;
 use ceasefire_artifacts::{guest, Context};
 use ceasefire_base::exec::{self, Command};
 use ceasefire_base::{disk, Error, Kind, Result};
+use ceasefire_mechanism::Mechanism;
 use ceasefire_results::aggregate::RowKey;
 use ceasefire_results::parse_log;
 use ceasefire_results::protocol::GuestLog;
@@ -39,6 +40,8 @@ pub struct Host {
     switch: Option<Switch>,
     /// What a guest says of itself at its boot; nothing where it cannot be read.
     about: GuestLog,
+    /// All that the running kernel may have.
+    mechanisms: Vec<Mechanism>,
 }
 
 impl HostSite {
@@ -83,9 +86,12 @@ impl Site for HostSite {
     }
 
     fn prepare(self, ctx: &Context, _plan: &Plan) -> Result<Host> {
+        let mechanisms = ceasefire_mechanism::all(&ctx.root)?;
         let is_switched = !self.modes.is_empty() && !ctx.dry_run;
-        let switch = if is_switched { Some(Switch::take(&ctx.progress, &self.modes)?) } else { None };
-        let said = exec::read(&Command::new(&self.binary).arg("boot")).unwrap_or_default();
+        let switch =
+            if is_switched { Some(Switch::take(&ctx.progress, &mechanisms, &self.modes)?) } else { None };
+        let said =
+            exec::read(&Command::new(&self.binary).arg("boot").args(told(&mechanisms))).unwrap_or_default();
         Ok(Host {
             sources: if self.given.is_none() { Some(guest::source_hash(ctx)?) } else { None },
             binary: self.binary,
@@ -93,6 +99,7 @@ impl Site for HostSite {
             modes: self.modes,
             switch,
             about: parse_log(said.as_bytes()),
+            mechanisms,
         })
     }
 }
@@ -109,7 +116,7 @@ impl Host {
         for (key, value) in &job.settings {
             command = command.args(["--set", &format!("{key}={value}")]);
         }
-        command
+        command.args(told(&self.mechanisms))
     }
 
     fn one(&self, job: &Job, limit: Option<Duration>) -> Result<GuestLog> {
@@ -190,7 +197,7 @@ impl Executor for Host {
         }
     }
 
-    fn environment(&self, _logs: &[(RowKey, GuestLog)]) -> Environment {
+    fn environment(&self, logs: &[(RowKey, GuestLog)]) -> Environment {
         let boot = self.about.boot.as_ref();
         let kernel = Kernel {
             name: KERNEL.into(),
@@ -201,6 +208,7 @@ impl Executor for Host {
         Environment {
             place: "host".into(),
             kernels: vec![kernel],
+            mechanisms: counted(&self.mechanisms, logs),
             thp: boot.and_then(|boot| boot.thp.clone()),
             pti: boot.and_then(|boot| boot.pti),
             pcid: boot.and_then(|boot| boot.pcid),
@@ -210,6 +218,19 @@ impl Executor for Host {
             ..Environment::default()
         }
     }
+}
+
+/// Those that counted anything.
+fn counted(mechanisms: &[Mechanism], logs: &[(RowKey, GuestLog)]) -> Vec<Mechanism> {
+    let is_counted = |mechanism: &&Mechanism| {
+        logs.iter().flat_map(|(_, log)| &log.runs).any(|run| run.mechanisms.contains_key(&mechanism.name))
+    };
+    mechanisms.iter().filter(is_counted).cloned().collect()
+}
+
+/// What the workloads are told of mechanisms.
+fn told(mechanisms: &[Mechanism]) -> Vec<String> {
+    mechanisms.iter().flat_map(|mechanism| ["--mechanism".to_string(), mechanism.argument()]).collect()
 }
 
 fn given_program(path: &Path) -> Result<PathBuf> {

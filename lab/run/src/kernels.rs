@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Kernels and modes as they are asked for, checked against the recipes, and built.
 
-use crate::catalog::nearest;
 use crate::machine::MachineSpec;
 use crate::plan::distinct;
 use crate::words::Line;
 use ceasefire_artifacts::kernel::{self, KernelImage, KernelSpec};
-use ceasefire_artifacts::Context;
+use ceasefire_artifacts::{machine, Context};
 use ceasefire_base::{Error, Result};
 use ceasefire_results::schema::Row;
 use std::path::PathBuf;
@@ -97,9 +96,29 @@ impl Kernels {
             Source::Tree(tree) => drop(kernel::check_tree(tree)?),
             Source::Recipes => {}
         }
-        let choices = chosen(&kernel::list(ctx)?, &self.names, &self.modes)?;
-        check_inserting(&choices, machine)?;
+        let specs = kernel::list(ctx)?;
+        let choices = chosen(&specs, &self.names, &self.modes)?;
+        check_needs(&specs, &choices, machine)?;
         Ok(choices)
+    }
+
+    /// The folder of machine/ that boots them all.
+    pub fn machine(&self, ctx: &Context, choices: &[Choice]) -> Result<String> {
+        let mut found: Option<(String, &Choice)> = None;
+        for choice in choices.iter().filter(|choice| !choice.kernel.is_empty()) {
+            let name = kernel::machine_of(ctx, &kernel::find(ctx, &choice.kernel)?)?;
+            match &found {
+                Some((known, other)) if *known != name => {
+                    return Err(Error::usage(format!(
+                        "{} boots on the machine {known} and {} on {name}",
+                        other.kernel, choice.kernel
+                    ))
+                    .remedy("run them one after the other"));
+                }
+                _ => found = Some((name, choice)),
+            }
+        }
+        Ok(found.map_or_else(|| machine::USUAL.to_string(), |(name, _)| name))
     }
 
     /// The images of what was chosen, each built once.
@@ -130,20 +149,25 @@ impl Choice {
 }
 
 impl Variant {
+    /// What chooses its mode on the kernel's command line.
+    pub fn boot_words(&self) -> String {
+        self.choice
+            .mode
+            .as_ref()
+            .map_or_else(String::new, |mode| ceasefire_mechanism::boot_words(&self.image.mechanisms, mode))
+    }
+
+    /// The text of /job: what the workloads must know of its mechanisms, then these lines.
+    pub fn job(&self, lines: &str) -> String {
+        let told = self.image.mechanisms.iter();
+        told.map(|mechanism| format!("mechanism {}\n", mechanism.argument())).collect::<String>() + lines
+    }
+
     /// As its rows are labelled.
     pub fn row_label(&self) -> String {
         let (kernel, mode) = (self.image.name.clone(), self.choice.mode.clone());
         Row { kernel, mode, ..Row::default() }.kernel_label()
     }
-}
-
-/// One sentence for a name that is not there, with the ones that are.
-pub fn known<'a>(specs: &'a [KernelSpec], name: &str) -> Result<&'a KernelSpec> {
-    specs.iter().find(|spec| spec.name == name).ok_or_else(|| {
-        let names = nearest(name, specs.iter().map(|spec| spec.name.as_str()), specs.len());
-        Error::usage(format!("there is no kernel named '{name}'"))
-            .remedy(format!("choose from: {names}; a new one is a file in kernel/recipes/"))
-    })
 }
 
 fn chosen(specs: &[KernelSpec], names: &[String], modes: &[String]) -> Result<Vec<Choice>> {
@@ -153,7 +177,7 @@ fn chosen(specs: &[KernelSpec], names: &[String], modes: &[String]) -> Result<Ve
             Some((name, mode)) => (name, Some(mode.to_string())),
             None => (given.as_str(), None),
         };
-        let known = &known(specs, name)?.modes;
+        let known = &kernel::known(specs, name)?.modes;
         let wanted: Vec<String> = match own {
             Some(mode) => vec![mode],
             None if modes.is_empty() => known.first().cloned().into_iter().collect(),
@@ -175,15 +199,27 @@ fn no_mode(mode: &str, kernel: &str) -> Error {
         .remedy("`ceasefire lab list` shows the modes of every kernel")
 }
 
-/// Mode full-hw has the machine insert, which is not there unless asked for.
-fn check_inserting(choices: &[Choice], machine: &MachineSpec) -> Result<()> {
-    let is_wanted = choices.iter().any(|choice| choice.mode.as_deref() == Some("full-hw"));
-    if !is_wanted || machine.tlb.is_some_and(|tlb| tlb.insert) {
+/// Some modes ask the machine for what it has not unless asked for.
+fn check_needs(specs: &[KernelSpec], choices: &[Choice], machine: &MachineSpec) -> Result<()> {
+    for choice in choices {
+        let (Some(mode), Ok(spec)) = (&choice.mode, kernel::known(specs, &choice.kernel)) else { continue };
+        for (mechanism, mode) in ceasefire_mechanism::parts(&spec.described, mode) {
+            for need in mechanism.needs.iter().filter(|need| need.modes.iter().any(|known| known == mode)) {
+                check_need(&need.tlb, machine)
+                    .map_err(|error| Error { message: format!("mode {mode} {}", need.because), ..error })?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Is the machine so?
+fn check_need(setting: &str, machine: &MachineSpec) -> Result<()> {
+    let tlb = machine.tlb.map_or_else(|| "hardware".to_string(), |tlb| tlb.to_string());
+    if machine.tlb.is_some() && tlb.split(',').any(|word| word == setting) {
         return Ok(());
     }
-    let tlb = machine.tlb.map_or_else(|| "hardware".to_string(), |tlb| tlb.to_string());
-    Err(Error::usage("mode full-hw needs a machine that inserts into its TLBs on request")
-        .remedy(format!("add insert=on to the settings of --tlb: --tlb {tlb},insert=on")))
+    Err(Error::usage("").remedy(format!("add {setting} to the settings of --tlb: --tlb {tlb},{setting}")))
 }
 
 #[cfg(test)]
@@ -191,18 +227,11 @@ mod tests {
     use super::*;
     use crate::tlb::Tlb;
     use ceasefire_base::Kind;
+    use ceasefire_mechanism::{Mechanism, Need};
 
     fn spec(name: &str, modes: &[&str]) -> KernelSpec {
-        KernelSpec {
-            name: name.into(),
-            about: String::new(),
-            base: String::new(),
-            config: Vec::new(),
-            mechanisms: Vec::new(),
-            modes: modes.iter().map(|mode| mode.to_string()).collect(),
-            packages: Vec::new(),
-            only_by_name: false,
-        }
+        let modes = modes.iter().map(|mode| mode.to_string()).collect();
+        KernelSpec { name: name.into(), modes, ..KernelSpec::default() }
     }
 
     fn labels(names: &[&str], modes: &[&str]) -> Result<Vec<String>> {
@@ -239,7 +268,15 @@ mod tests {
 
     #[test]
     fn a_machine_that_inserts_is_asked_for() {
-        let choices = |mode: &str| [Choice { kernel: "abis".into(), mode: Some(mode.into()) }];
+        let need = Need {
+            modes: vec!["full-hw".into()],
+            tlb: "insert=on".into(),
+            because: "asks the machine to insert".into(),
+        };
+        let modes = vec!["full".to_string(), "full-hw".to_string()];
+        let mechanism = Mechanism { modes, needs: vec![need], ..Mechanism::default() };
+        let spec = KernelSpec { described: vec![mechanism], ..spec("toy", &["full", "full-hw"]) };
+        let choices = |mode: &str| [Choice { kernel: "toy".into(), mode: Some(mode.into()) }];
         for (mode, tlb, remedy) in [
             ("full", None, None),
             ("full-hw", Some("hardware,insert=on"), None),
@@ -247,10 +284,12 @@ mod tests {
             ("full-hw", None, Some("--tlb hardware,insert=on")),
         ] {
             let tlb = tlb.map(|spec| Tlb::parse(spec).expect("a spec"));
-            match (check_inserting(&choices(mode), &MachineSpec { tlb, ..MachineSpec::default() }), remedy) {
+            let machine = MachineSpec { tlb, ..MachineSpec::default() };
+            match (check_needs(std::slice::from_ref(&spec), &choices(mode), &machine), remedy) {
                 (Ok(()), None) => {}
                 (Err(error), Some(remedy)) => {
                     assert_eq!(error.kind, Kind::Usage);
+                    assert_eq!(error.message, "mode full-hw asks the machine to insert");
                     assert!(error.remedy.as_deref().is_some_and(|text| text.contains(remedy)), "{error:?}");
                 }
                 (said, _) => panic!("{mode} {tlb:?}: {said:?}"),

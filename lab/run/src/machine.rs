@@ -105,12 +105,12 @@ impl MachineSpec {
     }
 
     /// The machine, unless it is the lab's own, which may have to be built first. What it cannot do is said before a
-    /// kernel is built for it.
-    pub fn find(&self, ctx: &Context) -> Result<Option<Machine>> {
+    /// kernel is built for it. `name`: the folder of machine/.
+    pub fn find(&self, ctx: &Context, name: &str) -> Result<Option<Machine>> {
         let machine = match &self.emulator {
-            Emulator::Given(path) => machine::given(ctx, path)?,
+            Emulator::Given(path) => machine::given(ctx, name, path)?,
             _ if self.is_ours() => return Ok(None),
-            _ => machine::stock(ctx)?,
+            _ => machine::stock(ctx, name)?,
         };
         self.cpu(&machine)?;
         if self.slice_us.is_some() && machine.slice_us_default.is_none() {

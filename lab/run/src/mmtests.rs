@@ -176,7 +176,7 @@ fn measure(
         let log = logs.join("01-selftests");
         let initrd = boot::beside(&log, "initrd");
         let job = job(list, chosen, request.patience);
-        exec::print_line(&guest.images.initrd_shell_with_job(&shape, &job, &initrd));
+        exec::print_line(&guest.images.initrd_shell_with_job(&shape, &kernel.job(&job), &initrd));
         exec::print_line(&qemu(&initrd, &log).to_shell());
         return Ok(None);
     }
@@ -188,7 +188,8 @@ fn measure(
         let left = &chosen[rows.len()..];
         boots += 1;
         let log = logs.join(format!("{boots:02}-selftests"));
-        let initrd = guest.images.initrd_with_job(&shape, &job(list, left, request.patience), &log)?;
+        let job = kernel.job(&job(list, left, request.patience));
+        let initrd = guest.images.initrd_with_job(&shape, &job, &log)?;
         let command = qemu(&initrd.path, &log);
         let seconds: u64 = left.iter().map(|one| u64::from(one.test.limit_s)).sum();
         let limit = request.limit.unwrap_or(Duration::from_secs(BOOT_LIMIT_S + seconds) * request.patience);
@@ -212,8 +213,7 @@ fn measure(
         }
         // A guest that died before it said anything has its own error.
         if said.boot.is_some() {
-            check_mode(&kernel.image.name, kernel.choice.mode.as_deref(), &said)
-                .map_err(|error| error.remedy(format!("rerun: {rerun}")))?;
+            check_mode(kernel, &said).map_err(|error| error.remedy(format!("rerun: {rerun}")))?;
         }
         release = said.boot.as_ref().map(|boot| boot.release.clone()).or(release);
         let before = rows.len();

@@ -3,14 +3,12 @@
 
 use crate::plan::{Boot, ThreadMode};
 use crate::tlb::Tlb;
+use ceasefire_artifacts::machine::Guest;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// The guest opens the port by this name (lab/guest/init.c).
 pub const VERDICT_PORT: &str = "ceasefire.verdict";
-
-/// The kernel's boot parameter that chooses its mode.
-pub const MODE_PARAMETER: &str = "abis";
 
 /// What executes the guest's instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,29 +40,30 @@ pub enum Console {
 pub struct Hardware<'a> {
     pub qemu: &'a Path,
     pub firmware: &'a [PathBuf],
+    /// The machine's own words.
+    pub shape: &'a Guest,
     pub kernel: &'a Path,
     pub initrd: &'a Path,
     pub accel: Accel,
     pub cpu: Cpu,
     pub memory_mib: u32,
     pub console: Console,
-    /// `None` for a kernel without modes.
-    pub mode: Option<&'a str>,
+    /// What chooses the kernel's mode; empty for one without.
+    pub mode_words: &'a str,
     /// Appended last, so that it wins over ours.
     pub kernel_arguments: &'a str,
 }
 
-/// `panic_on_warn` makes a kernel warning a failed run; the rest takes noise out of the counts:
-/// a watchdog or a stall detector would interrupt CPUs because emulation is slow, not because of the kernel, and a timer
-/// that a busy host delays is not a broken one.
-const KERNEL_ARGUMENTS: &str = "console=ttyS0 panic_on_warn=1 panic=-1 oops=panic quiet loglevel=4 nokaslr \
-     no_timer_check tsc=reliable nowatchdog rcupdate.rcu_cpu_stall_suppress=1 random.trust_cpu=on";
+/// `panic_on_warn` makes a kernel warning a failed run; the rest takes noise out of the counts: a watchdog or a stall
+/// detector would interrupt CPUs because emulation is slow, not because of the kernel.
+const KERNEL_ARGUMENTS: &str =
+    "panic_on_warn=1 panic=-1 oops=panic quiet loglevel=4 nokaslr nowatchdog rcupdate.rcu_cpu_stall_suppress=1";
 
 /// One instruction is one nanosecond; nothing in the guest depends on the host's clock or randomness.
 const COST_ARGUMENTS: [&str; 6] =
     ["-icount", "shift=0,sleep=off", "-rtc", "clock=vm,base=2024-01-01", "-seed", "1"];
-/// A fixed address layout, and no calibration of the APIC timer (10 s of host time under icount): the HPET ticks.
-const COST_KERNEL_ARGUMENTS: &str = "norandmaps nolapic_timer";
+/// A fixed address layout.
+const COST_KERNEL_ARGUMENTS: &str = "norandmaps";
 
 impl Accel {
     pub fn name(self) -> &'static str {
@@ -104,31 +103,27 @@ impl Accel {
     }
 }
 
-/// The value of `-cpu`. Counting instructions, TCG counts `rep stosb` once per byte and hides everything
-/// else behind it, so cost rows take the CPU without fast string operations.
-pub fn cpu_model(accel: Accel, cpu: &Cpu, cost: bool) -> String {
+/// The value of `-cpu`.
+pub fn cpu_model(shape: &Guest, accel: Accel, cpu: &Cpu, cost: bool) -> String {
     if accel == Accel::Kvm {
         return "host".into();
     }
-    let mut text = String::from("max");
-    if cost {
-        text += ",-erms,-fsrm";
-    }
-    if !cpu.la57 {
-        text += ",-la57";
-    }
-    if let Some(tlb) = &cpu.tlb {
-        text += &format!(",{}", tlb.cpu_flags());
-    }
-    text
+    let tlb = cpu.tlb.as_ref().map(|tlb| tlb.cpu_flags());
+    let words = [
+        Some(shape.cpu.as_str()),
+        cost.then_some(shape.cpu_cost.as_str()),
+        (!cpu.la57).then_some(shape.cpu_without_la57.as_str()),
+        tlb.as_deref(),
+    ];
+    words.into_iter().flatten().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(",")
 }
 
 /// The arguments after the program's name.
 pub fn arguments(hardware: &Hardware, boot: &Boot) -> Vec<OsString> {
     let mut args = Words(Vec::new());
     args.put(&["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
-    args.put(&["-machine", "pc", "-accel", &hardware.accel.argument()]);
-    args.put(&["-cpu", &cpu_model(hardware.accel, &hardware.cpu, boot.cost)]);
+    args.put(&["-machine", &hardware.shape.machine, "-accel", &hardware.accel.argument()]);
+    args.put(&["-cpu", &cpu_model(hardware.shape, hardware.accel, &hardware.cpu, boot.cost)]);
     args.put(&["-smp", &topology(boot.vcpus, boot.nodes)]);
     // QEMU wants the nodes' memory to add up.
     let node_mib = hardware.memory_mib / boot.nodes;
@@ -145,7 +140,7 @@ pub fn arguments(hardware: &Hardware, boot: &Boot) -> Vec<OsString> {
     for directory in hardware.firmware {
         args.path("-L", directory);
     }
-    args.put(&["-device", "virtio-serial-pci"]);
+    args.put(&["-device", &hardware.shape.port_bus]);
     match &hardware.console {
         Console::File(path) => {
             // Not the stdio back end: it closes the port when standard input ends, and the guest's write waits.
@@ -164,9 +159,10 @@ pub fn arguments(hardware: &Hardware, boot: &Boot) -> Vec<OsString> {
     args.put(&["-device", &format!("virtserialport,chardev=verdict,name={VERDICT_PORT}")]);
     args.path("-kernel", hardware.kernel);
     args.path("-initrd", hardware.initrd);
-    let cost = if boot.cost { COST_KERNEL_ARGUMENTS } else { "" };
-    let mode = hardware.mode.map(|mode| format!("{MODE_PARAMETER}={mode}")).unwrap_or_default();
-    let words = [KERNEL_ARGUMENTS, cost, &mode, hardware.kernel_arguments];
+    let shape = hardware.shape;
+    let cost = if boot.cost { [COST_KERNEL_ARGUMENTS, &shape.words_cost] } else { ["", ""] };
+    let modes = [hardware.mode_words, hardware.kernel_arguments];
+    let words = [[&shape.words, KERNEL_ARGUMENTS], cost, modes].concat();
     let words: Vec<&str> = words.into_iter().filter(|words| !words.is_empty()).collect();
     args.put(&["-append", &words.join(" ")]);
     args.0
@@ -218,6 +214,51 @@ mod tests {
     use super::*;
     use crate::tlb::Preset;
 
+    /// As machine/x86_64/machine.toml has it.
+    fn shape() -> Guest {
+        Guest {
+            machine: "pc".into(),
+            cpu: "max".into(),
+            cpu_cost: "-erms,-fsrm".into(),
+            cpu_without_la57: "-la57".into(),
+            port_bus: "virtio-serial-pci".into(),
+            words: "console=ttyS0".into(),
+            words_cost: "nolapic_timer".into(),
+        }
+    }
+
+    /// Nothing of a PC is left where a machine says otherwise.
+    #[test]
+    fn another_machine_has_its_own_words() {
+        let other = Guest {
+            machine: "g3beige".into(),
+            cpu: "604".into(),
+            port_bus: "virtio-serial".into(),
+            words: "console=ttyPZ0".into(),
+            ..Guest::default()
+        };
+        let hardware = Hardware {
+            qemu: Path::new("qemu"),
+            firmware: &[],
+            shape: &other,
+            kernel: Path::new("vmlinux"),
+            initrd: Path::new("initrd"),
+            accel: Accel::Tcg { thread_mode: ThreadMode::Single, slice_us: None },
+            cpu: Cpu::default(),
+            memory_mib: 512,
+            console: Console::File("/console".into()),
+            mode_words: "",
+            kernel_arguments: "",
+        };
+        let words = arguments(&hardware, &boot(1, 1, true));
+        let text = words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
+        assert!(text.contains("-machine g3beige") && text.contains("-cpu 604 -smp"), "{text}");
+        assert!(text.contains("-append console=ttyPZ0 panic_on_warn=1"), "{text}");
+        for word in ["ttyS0", "tsc=", "timer", "pci", "-la57", "-erms"] {
+            assert!(!text.contains(word), "{word}: {text}");
+        }
+    }
+
     fn text(boot: &Boot, accel: Accel) -> String {
         text_of(boot, accel, Cpu::default())
     }
@@ -226,13 +267,14 @@ mod tests {
         let hardware = Hardware {
             qemu: Path::new("qemu"),
             firmware: &[PathBuf::from("/fw")],
+            shape: &shape(),
             kernel: Path::new("bzImage"),
             initrd: Path::new("initrd"),
             accel,
             cpu,
             memory_mib: 2048,
             console: Console::File("/a,b/console".into()),
-            mode: None,
+            mode_words: "",
             kernel_arguments: "mitigations=off",
         };
         arguments(&hardware, boot)
@@ -268,18 +310,19 @@ mod tests {
         let hardware = Hardware {
             qemu: Path::new("qemu"),
             firmware: &[],
+            shape: &shape(),
             kernel: Path::new("bzImage"),
             initrd: Path::new("initrd"),
             accel: Accel::Kvm,
             cpu: Cpu::default(),
             memory_mib: 2048,
             console: Console::File("/console".into()),
-            mode: Some("idle"),
+            mode_words: "toy=idle",
             kernel_arguments: "nopcid",
         };
         let arguments = arguments(&hardware, &boot(1, 1, false));
         let last = arguments.last().and_then(|last| last.to_str()).unwrap_or_default();
-        assert!(last.ends_with(" abis=idle nopcid"), "{last}");
+        assert!(last.ends_with(" toy=idle nopcid"), "{last}");
     }
 
     #[test]
@@ -316,7 +359,7 @@ mod tests {
             ),
             (Accel::Kvm, Cpu::default(), false, "host"),
         ] {
-            assert_eq!(cpu_model(accel, &cpu, cost), model);
+            assert_eq!(cpu_model(&shape(), accel, &cpu, cost), model);
             assert!(text_of(&boot(1, 1, cost), accel, cpu).contains(&format!("-cpu {model} -smp")));
         }
     }

@@ -329,16 +329,9 @@ fn fake_guest(dir: &Path, kernel_args: &str) -> Guest {
     std::fs::write(&base, "base").expect("an archive");
     let image = KernelImage {
         name: "k".into(),
-        bzimage: dir.join("bzImage"),
-        config: None,
-        release: None,
-        source_version: None,
-        source_checked: None,
-        series_hash: None,
-        config_hash: None,
+        file: dir.join("bzImage"),
         image_hash: "image".into(),
-        modes: Vec::new(),
-        dir: None,
+        ..KernelImage::default()
     };
     let machine = Machine {
         origin: Origin::Given,
@@ -351,6 +344,7 @@ fn fake_guest(dir: &Path, kernel_args: &str) -> Guest {
         firmware: Vec::new(),
         slice_us_default: Some(1000),
         has_tlb_model: true,
+        guest: Default::default(),
     };
     Guest {
         kernels: vec![Variant { choice: Choice { kernel: "k".into(), mode: None }, image }],

@@ -1,111 +1,194 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The running kernel's ABIS switch: set for a measurement, and set back however that ends.
+//! The switches of the running kernel's mechanisms: set for a measurement, and set back however that ends.
 
 use ceasefire_base::exec::{self, Command};
 use ceasefire_base::{disk, Error, Progress, Result};
+use ceasefire_mechanism::{Mechanism, SEPARATOR};
 use std::fs;
 use std::io;
 use std::path::Path;
 
-const SWITCH: &str = "/sys/kernel/mm/abis/mode";
-/// What the kernel puts before its reasons.
-const LOG_MARK: &str = "abis: stays ";
+/// Those that this kernel has; all are set back when it is dropped.
+pub struct Switch(Vec<One>);
 
-/// Sets the mode back when dropped.
-pub struct Switch {
+struct One {
+    mechanism: Mechanism,
+    path: String,
     before: String,
     progress: Progress,
 }
 
 impl Switch {
     /// Tries every mode once, so that a refusal costs no measurement.
-    pub fn take(progress: &Progress, modes: &[String]) -> Result<Switch> {
-        let before = fs::read_to_string(SWITCH).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => Error::skip(format!(
-                "the running kernel{} has no ABIS to set to {}: there is no {SWITCH}",
-                crate::files::release().map_or_else(String::new, |release| format!(" ({release})")),
-                modes.join(", ")
-            ))
-            .remedy("boot a kernel that `make kernel-deb` makes (docs/use/hardware.md), or leave out --mode"),
-            _ => disk::error("read", Path::new(SWITCH), &error),
-        })?;
-        let switch = Switch { before: before.trim().to_string(), progress: progress.clone() };
+    pub fn take(progress: &Progress, mechanisms: &[Mechanism], modes: &[String]) -> Result<Switch> {
+        let mut parts = Vec::new();
+        for mechanism in mechanisms {
+            let Some(path) = mechanism.switch.clone() else { continue };
+            match fs::read_to_string(&path) {
+                Ok(before) => parts.push(One {
+                    mechanism: mechanism.clone(),
+                    path,
+                    before: before.trim().to_string(),
+                    progress: progress.clone(),
+                }),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(disk::error("read", Path::new(&path), &error)),
+            }
+        }
+        if parts.is_empty() {
+            return Err(nothing_to_set(mechanisms, modes));
+        }
+        let switch = Switch(parts);
         modes.iter().try_for_each(|mode| switch.set(mode))?;
         Ok(switch)
     }
 
+    /// One part of `mode` for each.
     pub fn set(&self, mode: &str) -> Result<()> {
-        fs::write(SWITCH, mode).map_err(|error| refused(mode, &error))?;
-        let now = fs::read_to_string(SWITCH).unwrap_or_default();
+        let parts: Vec<&str> = mode.split(SEPARATOR).collect();
+        if parts.len() != self.0.len() {
+            let titles: Vec<&str> = self.0.iter().map(|one| one.mechanism.title.as_str()).collect();
+            return Err(Error::usage(format!("'{mode}' is no mode of {}", titles.join(" and ")))
+                .remedy(format!("give one mode for each, with {SEPARATOR} between them")));
+        }
+        self.0.iter().zip(parts).try_for_each(|(one, mode)| one.set(mode))
+    }
+}
+
+impl One {
+    fn set(&self, mode: &str) -> Result<()> {
+        fs::write(&self.path, mode).map_err(|error| refused(&self.mechanism, mode, &error))?;
+        let now = fs::read_to_string(&self.path).unwrap_or_default();
         if now.trim() == mode {
             return Ok(());
         }
-        Err(Error::failed(format!("ABIS was set to {mode} and says it is {}", now.trim()))
-            .remedy("somebody else is switching it: run one measurement at a time"))
+        Err(Error::failed(format!(
+            "{} was set to {mode} and says it is {}",
+            self.mechanism.title,
+            now.trim()
+        ))
+        .remedy("somebody else is switching it: run one measurement at a time"))
     }
 }
 
-impl Drop for Switch {
+impl Drop for One {
     fn drop(&mut self) {
         if let Err(error) = self.set(&self.before) {
             let Error { message, .. } = error;
-            self.progress.warn(format!("{message}; set it back: echo {} > {SWITCH}", self.before));
+            self.progress.warn(format!("{message}; set it back: echo {} > {}", self.before, self.path));
         }
     }
 }
 
-fn refused(mode: &str, error: &io::Error) -> Error {
+fn nothing_to_set(mechanisms: &[Mechanism], modes: &[String]) -> Error {
+    let paths: Vec<&str> = mechanisms.iter().filter_map(|mechanism| mechanism.switch.as_deref()).collect();
+    Error::skip(format!(
+        "the running kernel{} has no mechanism to set to {}: there is no {}",
+        crate::files::release().map_or_else(String::new, |release| format!(" ({release})")),
+        modes.join(", "),
+        paths.join(", no ")
+    ))
+    .remedy("boot a kernel that `make kernel-deb` makes (docs/use/hardware.md), or leave out --mode")
+}
+
+fn refused(mechanism: &Mechanism, mode: &str, error: &io::Error) -> Error {
+    let title = &mechanism.title;
     match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM | libc::EROFS) => {
-            Error::skip(format!("ABIS cannot be set to {mode} by this user")).remedy("run it as root")
+            Error::skip(format!("{title} cannot be set to {mode} by this user")).remedy("run it as root")
         }
-        Some(libc::EINVAL) => Error::usage(format!("the running kernel's ABIS has no mode '{mode}'"))
-            .remedy("off and idle are always there; full is with the whole series"),
+        Some(libc::EINVAL) => Error::usage(format!("the running kernel's {title} has no mode '{mode}'"))
+            .remedy(format!("this version knows: {}", mechanism.modes.join(", "))),
         Some(libc::EOPNOTSUPP) => {
-            let said = reason().map_or_else(String::new, |reason| format!(": {reason}"));
-            Error::skip(format!("the running kernel refuses ABIS's mode {mode} on this machine{said}"))
-                .remedy("leave that mode out; docs/use/hardware.md lists what a machine must have")
+            let said = reason(mechanism).map_or_else(String::new, |reason| format!(": {reason}"));
+            let excluding: Vec<&str> = mechanism
+                .excludes
+                .iter()
+                .filter(|exclusion| exclusion.modes.iter().any(|known| known == mode))
+                .map(|exclusion| exclusion.what.as_str())
+                .collect();
+            Error::skip(format!("the running kernel refuses {title}'s mode {mode} on this machine{said}"))
+                .remedy(match excluding.is_empty() {
+                    true => "leave that mode out".to_string(),
+                    false => format!("leave that mode out; what excludes it: {}", excluding.join("; ")),
+                })
         }
-        _ => disk::error("write", Path::new(SWITCH), error),
+        _ => disk::error("write", Path::new(mechanism.switch.as_deref().unwrap_or_default()), error),
     }
 }
 
 /// The kernel's last words about it, where its log may be read.
-fn reason() -> Option<String> {
+fn reason(mechanism: &Mechanism) -> Option<String> {
     let log = exec::read(&Command::new("dmesg")).ok()?;
-    last_reason(&log)
+    last_reason(&log, mechanism.refusal.as_deref()?)
 }
 
-fn last_reason(log: &str) -> Option<String> {
-    let line = log.lines().rev().find(|line| line.contains(LOG_MARK))?;
-    let (_, reason) = line.split_once(LOG_MARK)?.1.split_once(": ")?;
+/// `mark`: what stands before the mode that it stays in.
+fn last_reason(log: &str, mark: &str) -> Option<String> {
+    let line = log.lines().rev().find(|line| line.contains(mark))?;
+    let (_, reason) = line.split_once(mark)?.1.split_once(": ")?;
     Some(reason.trim().to_string())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ceasefire_base::Kind;
+    use ceasefire_base::{Kind, Verbosity};
+
+    fn toy(path: &Path) -> Mechanism {
+        Mechanism {
+            name: "toy".into(),
+            title: "TOY".into(),
+            modes: vec!["off".into(), "on".into()],
+            switch: Some(path.display().to_string()),
+            ..Mechanism::default()
+        }
+    }
 
     #[test]
     fn the_kernels_last_reason_is_told() {
         let log =
-            "[1.0] abis: off\n[2.0] abis: stays off, not idle: page-table isolation (see nopti)\n[3] x: y\n";
-        assert_eq!(last_reason(log).as_deref(), Some("page-table isolation (see nopti)"));
-        assert_eq!(last_reason("[1.0] abis: stays off: no PCID\n").as_deref(), Some("no PCID"));
-        assert_eq!(last_reason("[1.0] abis: idle\n"), None);
+            "[1.0] toy: off\n[2.0] toy: stays off, not on: page-table isolation (see nopti)\n[3] x: y\n";
+        let said = |log: &str| last_reason(log, "toy: stays ");
+        assert_eq!(said(log).as_deref(), Some("page-table isolation (see nopti)"));
+        assert_eq!(said("[1.0] toy: stays off: no PCID\n").as_deref(), Some("no PCID"));
+        assert_eq!(said("[1.0] toy: on\n"), None);
     }
 
     #[test]
     fn every_refusal_is_a_sentence_with_a_remedy() {
+        let toy = toy(Path::new("/no/such/switch"));
         for (number, kind, fragment) in [
             (libc::EACCES, Kind::Skip, "by this user"),
-            (libc::EINVAL, Kind::Usage, "no mode 'fast'"),
-            (libc::EOPNOTSUPP, Kind::Skip, "refuses ABIS's mode fast"),
+            (libc::EINVAL, Kind::Usage, "TOY has no mode 'fast'"),
+            (libc::EOPNOTSUPP, Kind::Skip, "refuses TOY's mode fast"),
         ] {
-            let error = refused("fast", &io::Error::from_raw_os_error(number));
+            let error = refused(&toy, "fast", &io::Error::from_raw_os_error(number));
             assert!(error.kind == kind && error.message.contains(fragment), "{error:?}");
             assert!(error.remedy.is_some(), "{error:?}");
         }
+        let progress = Progress::new(Verbosity::Quiet);
+        let error = Switch::take(&progress, &[toy], &["on".into()]).err().expect("no switch");
+        assert!(error.kind == Kind::Skip && error.message.contains("no mechanism to set to on"), "{error:?}");
+    }
+
+    /// Two mechanisms in one kernel are set one by one, and each is set back.
+    #[test]
+    fn each_switch_takes_its_part_and_is_set_back() {
+        let dir = crate::files::scratch("switch").expect("a directory");
+        let paths = ["a", "b"].map(|name| dir.path().join(name));
+        for path in &paths {
+            fs::write(path, "off").expect("written");
+        }
+        let now = || paths.each_ref().map(|path| fs::read_to_string(path).expect("there"));
+        let progress = Progress::new(Verbosity::Quiet);
+        let mechanisms = paths.each_ref().map(|path| toy(path));
+        let switch = Switch::take(&progress, &mechanisms, &["off+on".into()]).expect("taken");
+        assert_eq!(now(), ["off", "on"]);
+        switch.set("on+off").expect("set");
+        assert_eq!(now(), ["on", "off"]);
+        assert_eq!(switch.set("on").expect_err("one of two").kind, Kind::Usage);
+        drop(switch);
+        assert_eq!(now(), ["off", "off"]);
     }
 }
