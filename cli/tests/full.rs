@@ -351,7 +351,7 @@ fn without_pcids_it_is_refused() {
 fn a_machine_may_insert() {
     let shape = ["--cpus", "4", "--nodes", "2", "--tlb", "hardware,insert=on"];
     let kernel = kernel("full-hw", "");
-    for args in [&["owner", "--units", "300"][..], &["overlap", "refault", "stress-mix", "--units", "100"]] {
+    for args in [&["owner", "--units", "300"][..], &["overlap", "refault", "stress-mix", "--units", "150"]] {
         let results = checked::clean(&[args, &shape].concat(), &kernel);
         for row in results["rows"].as_array().expect("rows") {
             let workload = row["workload"].as_str().expect("named");

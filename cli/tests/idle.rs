@@ -2,25 +2,35 @@
 //! Mode idle alone: does a kernel without CONFIG_ABIS_FULL refuse mode full, and leave out what nobody holds all the same?
 
 mod common;
-use common::checked::{self, counted};
-use common::row;
+use common::checked::{self, consoles, counted, lab};
+use common::{ceasefire, row, run, Scratch};
 
 const KERNEL: &str = "abis-idle-debug";
 
+/// At boot, and at run time.
 #[test]
 fn mode_full_is_refused() {
-    let said = checked::shell(
-        "cd /sys/kernel/mm/abis; for m in full full-hw; do echo $m 2>&1 > mode || echo refused $m; done; \
-         echo now $(cat mode), knobs $(ls); dmesg | grep 'abis: '",
-        &["--cpus", "2", "--tlb", "hardware"],
-        &checked::named(KERNEL, "idle", "abis_adaptive=0"),
-    );
     for mode in ["full", "full-hw"] {
-        assert!(said.contains(&format!("refused {mode}")), "{said}");
-        let why = format!("abis: stays idle, not {mode}: this kernel is built without it (CONFIG_ABIS_FULL)");
-        assert!(said.contains(&why), "{said}");
+        let out = Scratch::new("idle-refused");
+        let kernel = checked::named(KERNEL, "off", &format!("abis={mode}"));
+        let said = lab(&out, &["zero", "--cpus", "2", "--tlb", "hardware"], &kernel);
+        assert_eq!(said.code, 0, "{}\n{}", said.stdout, said.stderr);
+        let console = consoles(&out);
+        let why = format!("abis: stays off, not {mode}: this kernel is built without it (CONFIG_ABIS_FULL)");
+        assert!(console.lines().any(|line| line.ends_with(&why)), "{console}");
+
+        let kernel = checked::named(KERNEL, "idle", "");
+        let command = format!("write /sys/kernel/mm/abis/mode {mode}");
+        let mut args = vec!["lab", "shell", "--command", &command, "--cpus", "2", "--tlb", "hardware"];
+        args.extend(kernel.iter().map(String::as_str));
+        assert_eq!(run(&mut ceasefire(&args)).code, 1, "{mode} was taken");
     }
-    assert!(said.contains("now idle, knobs mode round_every"), "{said}");
+    let knobs = checked::shell(
+        "ls /sys/kernel/mm/abis",
+        &["--cpus", "2", "--tlb", "hardware"],
+        &checked::named(KERNEL, "idle", ""),
+    );
+    assert!(knobs.contains("round_every") && !knobs.contains("adaptive"), "{knobs}");
 }
 
 /// Each site leaves flushes out, the machine was asked at each, and none is left to single CPUs.
