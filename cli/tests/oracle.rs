@@ -43,9 +43,9 @@ fn sites_and_reasons() -> Vec<(String, String)> {
         let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
         let [sites, _, reasons] = cells[..] else { panic!("three columns: {line}") };
         for site in sites.split(", ") {
-            found.extend(
-                reasons.split(", ").map(|reason| (site.trim_matches('`').to_string(), reason.to_string())),
-            );
+            // Only mode full makes pages private.
+            let reasons = reasons.split(", ").filter(|reason| *reason != "private");
+            found.extend(reasons.map(|reason| (site.trim_matches('`').to_string(), reason.to_string())));
         }
     }
     found
