@@ -20,7 +20,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "support/arch.h"
+#include "arch.h"
 
 #define THREADS_MAX 256
 #define PAGE_BYTES 4096UL

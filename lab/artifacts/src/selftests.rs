@@ -354,10 +354,7 @@ mod tests {
             fs::write(&path, &page).expect("written");
             return;
         }
-        assert!(
-            found == page,
-            "{PAGE} does not show kernel/selftests.toml: UPDATE_EXPECT=1 make test-unit"
-        );
+        assert!(found == page, "{PAGE} does not show kernel/selftests.toml: UPDATE_EXPECT=1 make test-unit");
     }
 
     #[test]
