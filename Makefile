@@ -6,6 +6,9 @@ CARGO      ?= cargo
 TARGET     := $(or $(CARGO_TARGET_DIR),target)
 CEASEFIRE  := $(TARGET)/release/ceasefire
 
+# The first mechanism, where no KERNEL is named.
+MECHANISM := $(firstword $(patsubst kernel/%/mechanism.toml,%,$(wildcard kernel/*/mechanism.toml)))
+
 .PHONY: help toolchain tool watch build demo figures paper lab test machine-fuzz kernel-tree kernel-export kernel-series kernel-deb hardware-check hardware-report clean
 .DEFAULT_GOAL := help
 
@@ -41,7 +44,7 @@ demo: tool ## build, boot, measure, report: the tour (out/report.html)
 figures: tool ## write every published figure from out/results.json; RESULTS=FILE for another one (docs/measured)
 	@$(CEASEFIRE) lab publish $(RESULTS)
 
-paper: tool ## the ABIS paper's evaluation again, each figure beside ours (out/paper/paper.html; half an hour, goes on where stopped)
+paper: tool ## the paper's evaluation again, each figure beside ours (out/paper/paper.html; half an hour, goes on where stopped)
 	@$(CEASEFIRE) lab paper
 
 lab: tool ## every workload in every shape (long)
@@ -56,21 +59,21 @@ test-%: toolchain
 machine-fuzz: toolchain ## throw random values at the machine for five minutes (CEASEFIRE_FUZZ_SEED chooses others)
 	@CEASEFIRE_FUZZ_SECONDS=100 $(CARGO) test --quiet --release --locked -p ceasefire-cli --test machine random -- --nocapture
 
-kernel-tree: tool ## a kernel's source to edit, as a git branch: KERNEL=abis DIR=out/linux
+kernel-tree: tool ## a kernel's source to edit, as a git branch: KERNEL=NAME DIR=out/linux
 	@$(CEASEFIRE) lab build vanilla >/dev/null
-	@kernel/tree '$(or $(DIR),out/linux)' $(or $(KERNEL),abis)
+	@kernel/tree '$(or $(DIR),out/linux)' $(or $(KERNEL),$(MECHANISM))
 
 kernel-export: ## write an edited tree back into kernel/: DIR=out/linux
 	@kernel/export '$(or $(DIR),out/linux)'
 
-kernel-series: tool ## a kernel's whole change as a mailbox for `git am`: KERNEL=abis (out/abis.mbox)
+kernel-series: tool ## a kernel's whole change as a mailbox for `git am`: KERNEL=NAME (out/NAME.mbox)
 	@$(CEASEFIRE) lab build vanilla >/dev/null
-	@kernel/emit-series out/$(or $(KERNEL),abis).mbox $(or $(KERNEL),abis)
+	@kernel/emit-series out/$(or $(KERNEL),$(MECHANISM)).mbox $(or $(KERNEL),$(MECHANISM))
 
-kernel-deb: tool ## Debian packages of the ABIS kernel for a real machine, with your configuration or CONFIG=FILE (docs/use/hardware.md)
+kernel-deb: tool ## Debian packages of a kernel with a mechanism for a real machine, with your configuration or CONFIG=FILE (docs/use/hardware.md)
 	@$(CEASEFIRE) lab kernel-deb $(if $(CONFIG),--config '$(CONFIG)')
 
-hardware-check: tool ## does this machine's processor keep what ABIS takes on trust? any kernel, any user, a minute (docs/use/hardware.md)
+hardware-check: tool ## does this machine's processor keep what mechanisms take on trust? any kernel, any user, a minute (docs/use/hardware.md)
 	@$(CEASEFIRE) lab run promises --on host --cpus $$([ "$$(nproc)" -gt 1 ] && echo 2 || echo 1) --units 1000 \
 		--set seconds=15 --out out/hardware-check
 	@sed -n '/"extra": {/,/}/p' out/hardware-check/results.json | tr -d '," ' | awk -F: \

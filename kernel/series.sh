@@ -14,19 +14,21 @@ fail() {
 	exit "${3:-1}"
 }
 
-# A kernel of kernel/recipes/, or a mechanism: vanilla with it and the fragment of its name.
+# A mechanism without a recipe of its own is added to the plain kernel (lab/artifacts/src/recipe.rs).
 read_recipe() {
 	local recipe=$here/recipes/$1.toml mechanism own=
 	if [ ! -f "$recipe" ] && [ -f "$here/$1/mechanism.toml" ]; then
-		recipe=$here/recipes/vanilla.toml
-		own=$1
+		recipe=$here/recipes/vanilla.toml own=$1
 	fi
 	[ -f "$recipe" ] || fail "there is no kernel named '$1'" 'ceasefire lab list shows all' 2
 	value() { sed -n "s/^$1 = //p" "$recipe" | tr -d '",[]'; }
 	base=$(value base)
-	read -ra mechanisms <<<"$(value mechanisms) $own"
+	read -ra mechanisms <<<"$(value mechanisms)"
 	read -ra fragments <<<"$(value config)"
-	[ ! -f "$here/$own/config/$own.config" ] || fragments+=("$own")
+	if [ -n "$own" ]; then
+		mechanisms+=("$own")
+		[ ! -f "$here/$own/config/$own.config" ] || fragments+=("$own")
+	fi
 	for mechanism in "${mechanisms[@]}"; do
 		[ -d "$here/$mechanism" ] || fail "kernel $1 wants the mechanism '$mechanism', and there is no kernel/$mechanism"
 	done

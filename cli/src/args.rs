@@ -60,12 +60,12 @@ pub struct Lab {
 
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Measure the tour: controls, small workloads and Apache on up to 8 CPUs, with ABIS off,
+    /// Measure the tour: controls, small workloads and Apache on up to 8 CPUs, with the mechanism off,
     /// idle and full
     Demo(Output),
     /// Measure every workload on up to 16 CPUs, and count instructions (long)
     All(Output),
-    /// Repeat the ABIS paper's evaluation, each of its figures beside ours; an interrupted run
+    /// Repeat the paper's evaluation, each of its figures beside ours; an interrupted run
     /// resumes
     Paper(Paper),
     /// Measure chosen workloads on chosen kernels and machines
@@ -86,7 +86,7 @@ pub enum Verb {
         /// Kernels to build [default: all but those that only some tests need]
         kernels: Vec<String>,
     },
-    /// Build Debian packages of a kernel with ABIS for a real machine (docs/use/hardware.md)
+    /// Build Debian packages of a kernel with a mechanism for a real machine (docs/use/hardware.md)
     KernelDeb(KernelDeb),
     /// Install the Debian packages that a part is built with
     #[command(hide = true)]
@@ -448,7 +448,7 @@ pub struct Compare {
     /// Exit with 1 if a figure rose by more than this, beyond its spread
     #[arg(long, value_name = "PCT")]
     pub fail_over: Option<f64>,
-    /// Compare a kernel in A with another in B, such as vanilla=abis:full
+    /// Compare a kernel in A with another in B, such as vanilla=NAME:MODE
     #[arg(long = "map", value_name = "A=B")]
     pub maps: Vec<String>,
     /// Print JSON

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What ABIS takes from the processor on trust, tried from user space, on any
+ * What a mechanism takes from the processor on trust, tried from user space, on any
  * kernel and without root: accessed bits are cleared by /proc/self/clear_refs,
  * which flushes nothing, and read back in /proc/self/smaps.
  *
@@ -13,7 +13,7 @@
  *   a write through an entry that was filled while clean sets the dirty bit
  *   an entry that another CPU fills after it was interrupted marks the page
  *
- * Habits: no promise, reported as shares of the tries. They decide what ABIS
+ * Habits: no promise, reported as shares of the tries. They decide what it
  * gains in mode full, not whether it is right: does a write that is denied mark
  * the page (without and with an entry for it in the TLB), does setting the dirty
  * bit set the accessed bit, is an entry kept that long at all, and how often does

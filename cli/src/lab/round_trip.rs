@@ -71,7 +71,7 @@ impl Random {
     }
 
     fn kernels(&mut self, usual: &str) -> Kernels {
-        let names = self.words(3, &["vanilla", "abis", "abis:off", "abis:full", "own.1"]);
+        let names = self.words(3, &["vanilla", "toy", "toy:off", "toy:on", "own.1"]);
         Kernels {
             names: if names.is_empty() { vec![usual.into()] } else { names },
             modes: self.words(2, &["off", "idle", "full"]),
@@ -104,7 +104,7 @@ impl Random {
             }),
             la57: self.yes(),
             memory_mib: self.some(|random| random.below(9000) as u32),
-            kernel_args: self.one(&["", "nopcid", "-x abis_adaptive=0", "a='b c' \"d\"", "--seed 5"]).into(),
+            kernel_args: self.one(&["", "nopcid", "-x toy_adaptive=0", "a='b c' \"d\"", "--seed 5"]).into(),
         }
     }
 
@@ -139,7 +139,7 @@ impl Random {
     }
 
     fn tests(&mut self) -> mmtests::Request {
-        let kernel = self.one(&[mmtests::KERNEL, "vanilla", "abis"]);
+        let kernel = self.one(&[mmtests::KERNEL, "vanilla", "toy"]);
         let kernels = self.kernels(kernel);
         mmtests::Request {
             tests: self.words(3, &["cow", "mremap_test", "madv_populate"]),

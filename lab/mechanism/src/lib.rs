@@ -56,6 +56,9 @@ pub struct Mechanism {
     /// Debian packages of its kernel are offered (`make kernel-deb`).
     #[serde(default)]
     pub package: bool,
+    /// It is what `make demo` shows.
+    #[serde(default)]
+    pub demo: Option<Demo>,
     #[serde(default)]
     pub needs: Vec<Need>,
     #[serde(default)]
@@ -68,6 +71,14 @@ pub struct Mechanism {
     pub words: BTreeMap<String, Vec<String>>,
     #[serde(default)]
     pub counter: Vec<Counter>,
+}
+
+/// A kernel with this mechanism, and the modes that are measured side by side.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Demo {
+    pub kernel: String,
+    pub modes: Vec<String>,
 }
 
 /// What the machine must be able to do.
@@ -156,9 +167,13 @@ impl Mechanism {
             return Err(format!("'{word}' is no word of a kernel: write a-z, A-Z, 0-9, _ and ."));
         }
         let named = self.needs.iter().map(|need| &need.modes);
-        for mode in named.chain(self.excludes.iter().map(|exclusion| &exclusion.modes)).flatten() {
+        for mode in named
+            .chain(self.excludes.iter().map(|exclusion| &exclusion.modes))
+            .chain(self.demo.iter().map(|demo| &demo.modes))
+            .flatten()
+        {
             if !self.modes.contains(mode) {
-                return Err(format!("there is no mode '{mode}' that could need or exclude anything"));
+                return Err(format!("there is no mode '{mode}'"));
             }
         }
         if !self.counter.is_empty() && self.counters.is_none() {

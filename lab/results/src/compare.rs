@@ -51,7 +51,7 @@ pub struct Side {
 }
 
 impl Mapping {
-    /// `vanilla=abis:full`
+    /// `vanilla=toy:on`
     pub fn parse(text: &str) -> Result<Mapping> {
         let side = |text: &str| {
             let (kernel, mode) = match text.split_once(':') {
@@ -63,7 +63,7 @@ impl Mapping {
         };
         text.split_once('=').and_then(|(a, b)| Some(Mapping { a: side(a)?, b: side(b)? })).ok_or_else(|| {
             Error::usage(format!("'{text}' does not say which kernel to hold against which"))
-                .remedy("write KERNEL[:MODE]=KERNEL[:MODE], for example vanilla=abis:full")
+                .remedy("write KERNEL[:MODE]=KERNEL[:MODE], for example vanilla=NAME:MODE")
         })
     }
 }
@@ -234,7 +234,7 @@ pub fn compare(a: &Results, b: &Results, mappings: &[Mapping]) -> Result<Compari
     comparison.only_b.extend(rows_b.iter().flatten().map(|row| RowName::of(row, &told)));
     if comparison.rows.is_empty() {
         return Err(Error::usage("no row of the first file has a partner in the second")
-            .remedy("compare files of the same workloads, threads, vCPUs and nodes, or say which kernels belong together: --map vanilla=abis:full"));
+            .remedy("compare files of the same workloads, threads, vCPUs and nodes, or say which kernels belong together: --map vanilla=NAME:MODE"));
     }
     Ok(comparison)
 }

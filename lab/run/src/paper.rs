@@ -27,7 +27,7 @@ use std::time::Duration;
 pub const REPEATS: u32 = 5;
 pub const REPEATS_QUICK: u32 = 2;
 /// The unchanged kernel first.
-pub const KERNELS: &str = "vanilla,abis:off,abis:full";
+pub const KERNELS: &str = ceasefire_results::paper::figures::KERNELS;
 pub const OUT: &str = "out/paper";
 const SEED: u64 = 1;
 

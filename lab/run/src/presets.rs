@@ -22,8 +22,11 @@ fn matrix(workloads: &[&str], vcpus: &[u32]) -> Matrix {
 }
 
 /// What the demo measures side by side: one kernel, so one build. That `off` equals the baseline is a test of its own.
-const DEMO_KERNEL: &str = "abis-debug";
-const DEMO_MODES: [&str; 3] = ["off", "idle", "full"];
+fn demo_kernels() -> Option<Kernels> {
+    let known = ceasefire_mechanism::built_in().ok()?;
+    let demo = known.into_iter().find_map(|mechanism| mechanism.demo)?;
+    Some(Kernels::named(&[demo.kernel], &demo.modes))
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Preset {
@@ -49,7 +52,7 @@ impl Preset {
 
     pub fn kernels(self) -> Kernels {
         match self {
-            Preset::Demo => Kernels::named(&names(&[DEMO_KERNEL]), &names(&DEMO_MODES)),
+            Preset::Demo => demo_kernels().unwrap_or_default(),
             Preset::All => Kernels::default(),
         }
     }

@@ -7,7 +7,7 @@ use ceasefire_watch_model::interrupts;
 use ceasefire_watch_model::symbols::Symbols;
 use std::fs;
 
-/// The second is that of a kernel with ABIS, and need not be there; the probes rely on the order.
+/// The second is that of a kernel with a mechanism, and need not be there; the probes rely on the order.
 const USER_FUNCTIONS: [&str; crate::wire::USER_FUNCTIONS_MAX] = ["flush_tlb_func", "abis_flush_owed"];
 /// The first has a range; the probes rely on the order.
 const KERNEL_FUNCTIONS: [&str; 5] =

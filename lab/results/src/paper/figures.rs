@@ -126,6 +126,9 @@ const APP: Work = Work { boot_s: 5.0, repeat_s: 5.0, ..MICRO };
 /// Run first, whatever is chosen: without them nothing shows that a count is right.
 pub const CONTROLS: Work = Work { workloads: &["zero", "exactly-n"], repeat_s: 1.0, ..MICRO };
 
+/// What is measured side by side where nothing else is asked for.
+pub const KERNELS: &str = "vanilla,abis:off,abis:full";
+
 /// What differs in every figure.
 pub const DIFFERS: &[&str] = &[
     "The paper measures two sockets of 24 cores in all (Haswell, 48 hardware threads). Here 1 to 16 processors are emulated \

@@ -145,7 +145,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// `vanilla`, or `abis (full)`.
+    /// `vanilla`, or `toy (on)`.
     pub fn kernel_label(&self) -> String {
         match &self.mode {
             None => self.kernel.clone(),
