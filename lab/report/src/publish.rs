@@ -229,7 +229,7 @@ fn of_demo(results: &Results) -> Result<Blocks> {
     ]))
 }
 
-/// `kernel abis, mode full against off`
+/// `kernel NAME, mode full against off`
 fn what(summary: &Summary) -> String {
     let (baseline, last) = (&summary.names[0], &summary.names[summary.names.len() - 1]);
     match &summary.kernel {
