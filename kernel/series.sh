@@ -14,13 +14,19 @@ fail() {
 	exit "${3:-1}"
 }
 
+# As lab/artifacts/src/recipe.rs: a mechanism without a recipe is the kernel vanilla with it.
 read_recipe() {
-	local recipe=$here/recipes/$1.toml mechanism
+	local recipe=$here/recipes/$1.toml mechanism own=
+	if [ ! -f "$recipe" ] && [ -f "$here/$1/mechanism.toml" ]; then
+		recipe=$here/recipes/vanilla.toml
+		own=$1
+	fi
 	[ -f "$recipe" ] || fail "there is no kernel named '$1'" 'ceasefire lab list shows all' 2
 	value() { sed -n "s/^$1 = //p" "$recipe" | tr -d '",[]'; }
 	base=$(value base)
-	read -ra mechanisms <<<"$(value mechanisms)"
+	read -ra mechanisms <<<"$(value mechanisms) $own"
 	read -ra fragments <<<"$(value config)"
+	[ -z "$own" ] || [ ! -f "$here/$own/config/$own.config" ] || fragments+=("$own")
 	for mechanism in "${mechanisms[@]}"; do
 		[ -d "$here/$mechanism" ] || fail "kernel $1 wants the mechanism '$mechanism', and there is no kernel/$mechanism"
 	done
