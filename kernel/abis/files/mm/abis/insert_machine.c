@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Insertion by the machine, mode full-hw (docs/reference/machine-insert.md of the series; no processor can). It takes
- * the page from the primary, which is set first: not with the accessed bit, and the
- * machine leaves that clear. From then on anyone may walk to it, this CPU, too; who
- * does sets the bit, and what the SPTE says does not matter any more. Nobody asks
- * the SPTE before it is set: the lock is held.
+ * Insertion by the machine, mode full-hw (docs/reference/machine-insert.md of the
+ * series; no processor can). It takes the page from the primary, which is set first: not
+ * with the accessed bit, and the machine leaves that clear. From then on anyone may walk
+ * to it, this CPU, too; who does sets the bit, and what the SPTE says does not matter any
+ * more. Nobody asks the SPTE before it is set: the lock is held.
  *
  * A page that the machine leaves out is held by nobody, or by this CPU since before:
  * less than the SPTE says, so there is no need to know. A request names no page

@@ -175,14 +175,15 @@ static int on_request(struct kprobe *probe, struct pt_regs *regs)
 NOKPROBE_SYMBOL(on_request);
 
 /* The first of them; mechanisms add theirs. */
-static const char *requests[4 + MORE_MAX] = {
+#define OWN_REQUESTS 4
+static const char *requests[OWN_REQUESTS + MORE_MAX] = {
 	"flush_tlb_mm_range",
 	"arch_tlbbatch_flush",
 	"flush_tlb_all",
 	"flush_tlb_kernel_range",
 };
 
-static int nr_requests = 4;
+static int nr_requests = OWN_REQUESTS;
 
 static struct kprobe probes[ARRAY_SIZE(requests)];
 
