@@ -71,7 +71,7 @@ fn a_kernel_that_behaves_otherwise_fails_and_is_told_how() {
         ["lab", "selftests", "madv_populate", "mremap_dontunmap", "--kernel", "vanilla", "--out", &dir];
     let said = refused(&mut ceasefire(&args), 1, "selftest madv_populate: wanted pass 21, got pass 16");
     assert!(
-        said.stderr.contains("rerun: ceasefire lab selftests --kernel vanilla madv_populate"),
+        said.stderr.contains("rerun: ceasefire lab selftests madv_populate --kernel vanilla"),
         "{}",
         said.stderr
     );
