@@ -30,6 +30,8 @@ const char *const counter_names[COUNTERS] = {
 	[LOCAL_FULL] = "local_full",
 	[LOCAL_SINGLE] = "local_single",
 	[OTHER_IPIS] = "other_ipis",
+	[NEEDED] = "needed",
+	[UNASKED] = "unasked",
 	[FAULTS] = "faults",
 	[INSTRUCTIONS] = "instructions",
 	[WALKS] = "walks",
@@ -137,6 +139,8 @@ static void read_probes(struct sample *sample)
 		{ "local_full", LOCAL_FULL },
 		{ "local_single", LOCAL_SINGLE },
 		{ "other_csd", OTHER_IPIS },
+		{ "needed", NEEDED },
+		{ "unasked", UNASKED },
 	};
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)

@@ -24,6 +24,8 @@ enum counter {
 	LOCAL_FULL,
 	LOCAL_SINGLE,
 	OTHER_IPIS,
+	NEEDED,
+	UNASKED,
 	FAULTS,
 	INSTRUCTIONS,
 	/* From here on the machine counts, if it does. */

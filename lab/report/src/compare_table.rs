@@ -21,6 +21,11 @@ pub fn render(comparison: &Comparison, options: &Options) -> String {
         lines.extend(wrap(&title, "", 2, columns).iter().map(|line| options.paint(Paint::Strong, line)));
         let (equal, moved): (Vec<&Change>, Vec<&Change>) =
             row.changes.iter().partition(|change| change.a == change.b);
+        if let (Some(avoidable), Some(avoided)) = (row.avoidable, row.avoided_percent) {
+            let sentence =
+                format!("avoided: {avoided:.1} % of the {} targets that nobody needed", figure(avoidable));
+            lines.extend(wrap(&sentence, "  ", 4, columns));
+        }
         lines.extend(moved_lines(&moved, options));
         if !equal.is_empty() {
             let names: Vec<&str> = equal.iter().map(|change| change.title.as_str()).collect();

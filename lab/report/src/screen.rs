@@ -3,7 +3,7 @@
 //! what rose; then whether the counts can be believed, and where the rest is.
 
 use crate::numbers::{figure, grouped, median};
-use crate::summary::{Change, Line, Summary};
+use crate::summary::{Avoided, Change, Line, Summary};
 use ceasefire_base::text::{clean, flow, pad_left, pad_right, width, wrap, Options, Paint};
 use ceasefire_results::schema::{Results, Row};
 use std::path::Path;
@@ -53,12 +53,17 @@ pub fn render(results: &Results, files: &Files, options: &Options) -> String {
     let words = format!("Not measured: {} skipped, {} failed.", results.skipped.len(), results.failed.len());
     say(missing.then_some(Paint::Doubt), words);
     say(None, format!("Report: {}; data: {}", files.page.display(), files.data.display()));
-    say(
-        Some(Paint::Quiet),
-        "How to read it: CPUs interrupted per unit of the workload's work, median of the repeats; less is better. \
-         same = within the repeats' spread, or 1 %."
-            .into(),
+    let (unit, marks) = (
+        "How to read it: CPUs interrupted per unit of the workload's work, median of the repeats; less is better.",
+        match summary.knows_needed() {
+            true => {
+                "needed = of these, CPUs that held what was flushed, by the machine's TLBs; avoided = share of the rest; \
+                 none = within the repeats' spread; - = all was needed."
+            }
+            false => "same = within the repeats' spread, or 1 %.",
+        },
     );
+    say(Some(Paint::Quiet), format!("{unit} {marks}"));
     lines.iter().map(|line| line.trim_end()).collect::<Vec<_>>().join("\n") + "\n"
 }
 
@@ -66,19 +71,31 @@ fn title(summary: &Summary) -> String {
     let place = summary.place().map_or_else(String::new, |place| format!(", {place}"));
     let kernel = summary.kernel.as_ref().map_or_else(String::new, |kernel| format!(", kernel {kernel}"));
     match summary.names.first().filter(|_| summary.is_compared()) {
+        Some(baseline) if summary.knows_needed() => {
+            format!("TLB shootdowns received{place}{kernel}: avoided of what {baseline} need not send")
+        }
         Some(baseline) => format!("TLB shootdowns received{place}{kernel}: change against {baseline}"),
         None => format!("TLB shootdowns received{place}{kernel}"),
     }
 }
 
-/// Name, baseline, then figure and change of each variant.
-fn cells(line: &Line) -> Vec<String> {
+/// Name, baseline and what it needed, then figure and gain of each variant.
+fn cells(line: &Line, knows_needed: bool) -> Vec<String> {
     let mut cells = vec![clean(&line.name), median(line.received())];
+    cells.extend(knows_needed.then(|| median(line.base.needed_per_unit)));
     for (index, row) in line.others.iter().enumerate() {
         cells.push(median(row.and_then(|row| row.received_per_unit)));
-        cells.push(line.change(index).map_or_else(String::new, Change::words));
+        cells.push(gain(line, index, knows_needed));
     }
     cells
+}
+
+/// The share that is avoided, or the change where nobody knows what was needed.
+fn gain(line: &Line, index: usize, knows_needed: bool) -> String {
+    match knows_needed {
+        true => line.avoided(index).map_or_else(String::new, Avoided::words),
+        false => line.change(index).map_or_else(String::new, Change::words),
+    }
 }
 
 fn paint(line: &Line) -> Option<Paint> {
@@ -99,10 +116,13 @@ fn paint(line: &Line) -> Option<Paint> {
 
 fn table(summary: &Summary, told: &[&Line], options: &Options) -> Vec<String> {
     let columns = options.columns();
-    let body: Vec<Vec<String>> = told.iter().map(|line| cells(line)).collect();
+    let knows_needed = summary.knows_needed();
+    let body: Vec<Vec<String>> = told.iter().map(|line| cells(line, knows_needed)).collect();
     let mut head = vec![String::new(), summary.names.first().cloned().unwrap_or_default()];
+    head.extend(knows_needed.then(|| "needed".into()));
     for name in summary.names.iter().skip(1) {
-        head.extend([clean(name), String::new()]);
+        let gain = if knows_needed { "avoided" } else { "" };
+        head.extend([clean(name), gain.into()]);
     }
     head[0] = "workload".into();
     let widths: Vec<usize> = (0..head.len())
@@ -151,12 +171,19 @@ fn table(summary: &Summary, told: &[&Line], options: &Options) -> Vec<String> {
 fn stacked(summary: &Summary, told: &[&Line], options: &Options) -> Vec<String> {
     let mut lines = Vec::new();
     for line in told {
-        let cells = cells(line);
+        let knows_needed = summary.knows_needed();
+        let cells = cells(line, knows_needed);
         let mut tokens = vec![format!("{}:", cells[0])];
         tokens.push(format!("{} {}", summary.names[0], cells[1]));
-        for (name, pair) in summary.names.iter().skip(1).zip(cells[2..].chunks(2)) {
-            let change = if pair[1].is_empty() { String::new() } else { format!(" ({})", pair[1]) };
-            tokens.push(format!("{} {}{change}", clean(name), pair[0]));
+        tokens.extend(knows_needed.then(|| format!("needed {}", cells[2])));
+        let variants = cells[2 + usize::from(knows_needed)..].chunks(2);
+        for (name, pair) in summary.names.iter().skip(1).zip(variants) {
+            let gain = match pair[1].as_str() {
+                "" => String::new(),
+                gain if knows_needed => format!(" (avoided {gain})"),
+                gain => format!(" ({gain})"),
+            };
+            tokens.push(format!("{} {}{gain}", clean(name), pair[0]));
         }
         if !line.rises().is_empty() {
             tokens.push("rose:".into());

@@ -53,6 +53,42 @@ pub(crate) enum Change {
 /// A smaller change, in per cent, is not worth a word.
 const CHANGE_PERCENT: f64 = 1.0;
 
+/// How much of what nobody needed, in the baseline, a variant avoids.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Avoided {
+    /// All that the baseline interrupts it needs, but for [`CHANGE_PERCENT`].
+    NothingToAvoid,
+    /// The repeats of both overlap.
+    Same,
+    Percent(f64),
+}
+
+impl Avoided {
+    fn of(base: &Row, other: &Row) -> Option<Avoided> {
+        let (old, new, avoidable) =
+            (base.received_per_unit?, other.received_per_unit?, base.avoidable_per_unit()?);
+        if avoidable <= old.median * CHANGE_PERCENT / 100.0 {
+            return Some(Avoided::NothingToAvoid);
+        }
+        if old.overlaps(&new) {
+            return Some(Avoided::Same);
+        }
+        Some(Avoided::Percent((old.median - new.median) / avoidable * 100.0))
+    }
+
+    pub fn words(self) -> String {
+        match self {
+            Avoided::NothingToAvoid => "-".into(),
+            Avoided::Same => "none".into(),
+            // All but something is not all.
+            // Less than a hundredth is noise.
+            Avoided::Percent(share) if share.abs() < CHANGE_PERCENT => "none".into(),
+            Avoided::Percent(share) if share < 100.0 && share > 99.9 => "99.9 %".into(),
+            Avoided::Percent(share) => format!("{share:.1} %"),
+        }
+    }
+}
+
 pub(crate) struct Rise {
     /// Index of the variant.
     pub variant: usize,
@@ -142,6 +178,11 @@ impl<'a> Summary<'a> {
         self.lines.iter().any(|line| line.others.iter().any(Option::is_some))
     }
 
+    /// Whether a machine has told which targets were needed.
+    pub fn knows_needed(&self) -> bool {
+        self.lines.iter().any(|line| line.base.needed_per_unit.is_some())
+    }
+
     /// Threads and machine, where they are everywhere the same: `8 threads on 8 vCPUs`.
     pub fn place(&self) -> Option<String> {
         let first = self.lines.first()?.base;
@@ -169,6 +210,11 @@ impl<'a> Line<'a> {
     /// Of one variant, by its place after the baseline.
     pub fn change(&self, other: usize) -> Option<Change> {
         Some(Change::of(self.received()?, self.others[other]?.received_per_unit?))
+    }
+
+    /// Of what the baseline need not have sent, by a variant's place after it; `None` where no machine tells.
+    pub fn avoided(&self, other: usize) -> Option<Avoided> {
+        Avoided::of(self.base, self.others[other]?)
     }
 
     /// No variant receives anything.

@@ -42,6 +42,7 @@ const COLUMNS: &[Column] = &[
     Column { head: ["", "requested"], name: "requested", get: Get::Of(|row| median(row.requested_per_unit)) },
     Column { head: ["", "sent"], name: "sent", get: Get::Of(|row| median(row.sent_per_unit)) },
     Column { head: ["", "received"], name: "received", get: Get::Of(|row| median(row.received_per_unit)) },
+    Column { head: ["", NEEDED], name: NEEDED, get: Get::Of(|row| median(row.needed_per_unit)) },
     Column {
         head: ["targets", "/sent"],
         name: "targets/sent",
@@ -75,12 +76,14 @@ const COLUMNS: &[Column] = &[
     },
 ];
 const TIME: &str = "time (ns)";
+const NEEDED: &str = "needed";
 const WALKS: &str = "walks";
 const ELIDED: &str = "elided pages";
 
 fn columns_of<'a>(results: &'a Results, rows: &[&Row]) -> Vec<Column<'a>> {
     let is_counted = |column: &&Column| match column.name {
         TIME => rows.iter().any(|row| row.ns_per_unit.is_some()),
+        NEEDED => rows.iter().any(|row| row.needed_per_unit.is_some()),
         WALKS => rows.iter().any(|row| row.walks_per_unit.is_some()),
         ELIDED => rows.iter().any(|row| row.elided.is_some()),
         _ => true,

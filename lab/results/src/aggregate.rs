@@ -267,6 +267,8 @@ impl<'a> Group<'a> {
             ipi_targets_per_unit: self.per_unit("ipi_targets"),
             inserts_per_unit: self.per_unit("inserts"),
             insert_ops_per_unit: self.per_unit("insert_ops"),
+            needed_per_unit: self.per_unit("needed"),
+            unasked_per_unit: self.per_unit("unasked"),
         })
     }
 

@@ -17,6 +17,8 @@ const COMPARED: &[&str] = &[
     "requested",
     "sent",
     "received",
+    "needed",
+    "unasked",
     "kernel_range",
     "local_full",
     "local_single",
@@ -112,6 +114,10 @@ pub struct RowChange {
     pub a: RowName,
     pub b: RowName,
     pub unit: String,
+    /// Targets per unit that `a` need not have interrupted, and the share of them that `b` avoids; null where no machine
+    /// tells, or none could be avoided.
+    pub avoidable: Option<f64>,
+    pub avoided_percent: Option<f64>,
     pub changes: Vec<Change>,
 }
 
@@ -314,6 +320,11 @@ fn environment_warnings(a: &Results, b: &Results) -> Vec<String> {
     warnings
 }
 
+fn avoided_percent(a: &Row, b: &Row, avoidable: f64) -> Option<f64> {
+    let avoided = a.received_per_unit?.median - b.received_per_unit?.median;
+    (avoidable > 0.0).then(|| avoided / avoidable * 100.0)
+}
+
 /// A file without modelled cycles has no constants to differ in.
 fn differ_in_costs(a: &schema::Environment, b: &schema::Environment) -> bool {
     !a.cycle_costs.is_empty() && !b.cycle_costs.is_empty() && a.cycle_costs != b.cycle_costs
@@ -369,7 +380,15 @@ impl Comparison {
                 changes.push(Change::between(&shown.key(), &shown.counter.title, old, new));
             }
         }
-        self.rows.push(RowChange { a: RowName::of(a, told), b: name, unit: b.unit.clone(), changes });
+        let avoidable = a.avoidable_per_unit();
+        self.rows.push(RowChange {
+            a: RowName::of(a, told),
+            b: name,
+            unit: b.unit.clone(),
+            avoidable,
+            avoided_percent: avoidable.and_then(|avoidable| avoided_percent(a, b, avoidable)),
+            changes,
+        });
     }
 
     fn warn_once(&mut self, sentence: &str) {

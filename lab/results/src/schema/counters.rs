@@ -60,6 +60,22 @@ pub const COUNTERS: &[Counter] = &[
         get: |row| row.received_irq_per_unit,
     },
     Counter {
+        key: "needed",
+        title: "needed",
+        meaning: "Of the targets received, those that held an entry which the flush was for, by the machine's TLBs, and those of \
+                  whom nobody was asked. Received minus needed is what any kernel could have spared.",
+        source: Source::Machine,
+        get: |row| row.needed_per_unit,
+    },
+    Counter {
+        key: "unasked",
+        title: "unasked",
+        meaning: "Of the targets needed, those that count as needed because nobody asked: flushes at fork, of soft-dirty bits, of \
+                  page tables that move, of what another task's batch had taken.",
+        source: Source::Machine,
+        get: |row| row.unasked_per_unit,
+    },
+    Counter {
         key: "kernel_sent",
         title: "kernel-range sent",
         meaning: "Shootdowns of kernel addresses: initiations of do_flush_tlb_all and \

@@ -142,6 +142,12 @@ pub struct Row {
     pub inserts_per_unit: Option<Spread>,
     #[serde(default)]
     pub insert_ops_per_unit: Option<Spread>,
+    /// Of those received, the targets that held something to be flushed, or of whom nobody knows ...
+    #[serde(default)]
+    pub needed_per_unit: Option<Spread>,
+    /// ... and the latter alone.
+    #[serde(default)]
+    pub unasked_per_unit: Option<Spread>,
 }
 
 impl Row {
@@ -173,6 +179,11 @@ impl Row {
         self.kernel_range_per_unit.is_some()
             && self.received_per_unit.is_some()
             && self.received_irq_per_unit.is_some()
+    }
+
+    /// Targets that no correct flush needed, of the medians: received minus needed.
+    pub fn avoidable_per_unit(&self) -> Option<f64> {
+        Some(self.received_per_unit?.median - self.needed_per_unit?.median)
     }
 
     /// Received over sent, of the medians; `None` where nothing was sent.

@@ -14,6 +14,7 @@
 #ifndef _LINUX_ABIS_H
 #define _LINUX_ABIS_H
 
+#include <linux/ceasefire_needed.h>
 #include <linux/mm_types.h>
 #include <linux/percpu-defs.h>
 #include <linux/pgtable.h>
@@ -43,6 +44,7 @@ enum abis_site {
  */
 struct abis_hold {
 	unsigned int pages;
+	struct needed needed;	/* a gather's */
 	/* The flush itself comes later, by a batch. */
 	bool deferred;
 	/* Others are flushed in the end: one CPU now only where that spares another. */

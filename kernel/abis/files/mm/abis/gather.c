@@ -65,6 +65,8 @@ static noinline bool elide(struct mmu_gather *tlb, pte_t *ptep, pte_t pte,
 		tlb->abis_blocked |= blocked;
 		return false;
 	}
+	if (hold && hold->pages)
+		needed_ask(&hold->needed, tlb->mm, address, PAGE_SIZE * nr);
 	tlb->abis_elided = 1;
 	if (!tlb->end)
 		__tlb_adjust_range(tlb, address, PAGE_SIZE * nr);
@@ -96,8 +98,10 @@ void __tlb_abis_unlock(struct mmu_gather *tlb)
 	    (tlb->abis_narrowed && tlb->abis_narrowed != only))
 		only = NARROWED_TO_MORE;
 	tlb->abis_narrowed = only;
+	needed_begin(&hold->needed);
 	if (__abis_hold_flush(tlb->mm, hold) && tlb->abis_interrupts < INTERRUPTS_MAX)
 		tlb->abis_interrupts++;
+	needed_end();
 }
 #endif
 

@@ -41,6 +41,8 @@ enum counter {
 	LOCAL_FULL,		/* full flushes by a CPU of its own TLB */
 	LOCAL_SINGLE,		/* pages invalidated by a CPU in its own TLB */
 	OTHER_CSD,		/* targets of any other cross call */
+	NEEDED,			/* of RECEIVED, those that held something, or may have */
+	UNASKED,		/* of NEEDED, those of whom nobody knows */
 	NR_COUNTERS,
 };
 
@@ -53,6 +55,8 @@ static const char * const counter_names[NR_COUNTERS] = {
 	[LOCAL_FULL]		= "local_full",
 	[LOCAL_SINGLE]		= "local_single",
 	[OTHER_CSD]		= "other_csd",
+	[NEEDED]		= "needed",
+	[UNASKED]		= "unasked",
 };
 
 struct cpu_counters {
@@ -109,9 +113,13 @@ static void on_tlb_flush(void *data, int reason, unsigned long pages)
  * announcement; one that found no target leaves the mark set, which the next
  * announcement on this CPU would set anyway. Mechanisms promise the same of theirs.
  */
-static void count_mm_target(void)
+static void count_mm_target(unsigned int cpu)
 {
+	enum need need = needed_of(cpu);
+
 	add(RECEIVED, 1);
+	add(NEEDED, need != NEEDLESS_CPU);
+	add(UNASKED, need == UNASKED_CPU);
 	if (this_cpu_read(cpu_counters.announced)) {
 		this_cpu_write(cpu_counters.announced, false);
 		add(SENT, 1);
@@ -160,7 +168,7 @@ static void on_csd_queue_cpu(void *data, const unsigned int cpu,
 			     call_single_data_t *csd)
 {
 	if (is_mm_flush(func))
-		count_mm_target();
+		count_mm_target(cpu);
 	else if (is_kernel_flush(func))
 		count_kernel_target(cpu);
 	else
@@ -249,6 +257,11 @@ static void detach(void)
 	tracepoint_synchronize_unregister();
 }
 
+bool ceasefire_is_counting(void)
+{
+	return READ_ONCE(enabled);
+}
+
 static int enabled_get(void *data, u64 *value)
 {
 	*value = READ_ONCE(enabled);
@@ -286,6 +299,8 @@ static int counters_show(struct seq_file *seq, void *unused)
 	for (i = 0; i < NR_COUNTERS; i++) {
 		u64 sum = 0;
 
+		if (i >= NEEDED && !needed_is_known())
+			break;
 		for_each_possible_cpu(cpu)
 			sum += READ_ONCE(per_cpu(cpu_counters.count[i], cpu));
 		seq_printf(seq, "%s %llu\n", counter_names[i], sum);

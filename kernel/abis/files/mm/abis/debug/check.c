@@ -29,7 +29,7 @@ static atomic_long_t violations;
 void abis_debug_held(const char *what, const struct machine_holder *holder,
 		     struct mm_struct *mm)
 {
-	int cpu = abis_oracle_cpu(holder->apic_id);
+	int cpu = oracle_cpu(holder->apic_id);
 
 	atomic_long_inc(&violations);
 	pr_err("%s, but CPU %d holds it: frame %#llx rights %#x pcid %u, its tlb_gen %llu of %llu\n",
@@ -54,10 +54,10 @@ void abis_debug_check(struct mm_struct *mm, unsigned long addr, pte_t pte,
 	struct oracle *oracle;
 	unsigned long flags;
 
-	if (!abis_oracle_msr)
+	if (!oracle_msr)
 		return;
 	local_irq_save(flags);
-	oracle = abis_oracle_here();
+	oracle = oracle_here();
 	if (verdict.targets != ABIS_NONE && !is_private) {
 		if (this_cpu_inc_return(abis_checks.unelided[site]) % SAMPLE_EVERY == 0) {
 			this_cpu_inc(abis_checks.sampled[site]);
@@ -77,10 +77,10 @@ void abis_debug_check(struct mm_struct *mm, unsigned long addr, pte_t pte,
 	atomic_long_inc(&violations);
 	pr_err("%s of 0x%lx elided (%s), but CPU %d holds it: pte %#lx spte %#x version %llu; held: frame %#llx rights %#x pcid %u, its tlb_gen %llu of %llu\n",
 	       abis_site_names[site], addr, abis_reason_names[verdict.reason],
-	       abis_oracle_cpu(holder->apic_id), pte_val(pte), spte,
+	       oracle_cpu(holder->apic_id), pte_val(pte), spte,
 	       (u64)atomic64_read(&mm->context.abis.version), holder->physical,
 	       holder->rights, holder->pcid,
-	       per_cpu(cpu_tlbstate, abis_oracle_cpu(holder->apic_id))
+	       per_cpu(cpu_tlbstate, oracle_cpu(holder->apic_id))
 		       .ctxs[holder->pcid ? holder->pcid - 1 : 0].tlb_gen,
 	       (u64)atomic64_read(&mm->context.tlb_gen));
 	WARN_ON(1);
@@ -136,7 +136,7 @@ void abis_debug_show(struct seq_file *file)
 void __init abis_debug_init(struct dentry *dir)
 {
 	abis_debug_mutants_init(dir);
-	if (abis_oracle_init())
+	if (oracle_msr)
 		pr_info("every elision is checked by the machine's TLB oracle\n");
 	else
 		pr_warn("no TLB oracle here: nothing is checked\n");

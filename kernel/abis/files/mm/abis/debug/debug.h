@@ -4,15 +4,9 @@
 #define _MM_ABIS_DEBUG_H
 
 #include "../abis.h"
-#include "../../ceasefire/machine.h"
+#include "../../ceasefire/oracle.h"
 
 #define ORACLE_RETRIES	10000
-#define HOLDERS_MAX	256
-
-struct oracle {
-	struct machine_request request;
-	struct machine_holder holders[HOLDERS_MAX];
-};
 
 struct abis_checks {
 	u64 checked[ABIS_SITES][ABIS_REASONS];
@@ -26,28 +20,15 @@ struct abis_checks {
 	u64 tables;
 };
 
-extern struct oracle *abis_oracles;	/* one for each CPU */
-extern u32 abis_oracle_msr;		/* 0: there is no oracle */
 DECLARE_PER_CPU(struct abis_checks, abis_checks);
 
-/* Interrupts off. */
-static inline struct oracle *abis_oracle_here(void)
-{
-	return abis_oracles + smp_processor_id();
-}
-
-bool abis_oracle_init(void);
-unsigned int abis_oracle_ask(struct oracle *oracle, struct mm_struct *mm,
-			     unsigned long addr, u32 flags, u32 apic_id,
-			     unsigned int pages);
 /* Entries of any CPU for the page at @addr. */
 static inline unsigned int abis_oracle_holders(struct oracle *oracle, struct mm_struct *mm,
 					       unsigned long addr)
 {
-	return abis_oracle_ask(oracle, mm, addr, MACHINE_FLAG_TLB, MACHINE_ALL_CPUS, 1);
+	return oracle_ask(oracle, mm, addr, 1, MACHINE_FLAG_TLB, MACHINE_ALL_CPUS);
 }
 
-int abis_oracle_cpu(u32 apic_id);
 bool abis_oracle_must_flush(const struct machine_holder *holder, struct mm_struct *mm);
 const struct machine_holder *abis_oracle_find(struct oracle *oracle, struct mm_struct *mm,
 					      unsigned long addr, int but, bool small_only);

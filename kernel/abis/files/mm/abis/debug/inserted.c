@@ -15,10 +15,10 @@ void abis_debug_narrowed(struct mm_struct *mm, const struct abis_hold *hold)
 	struct oracle *oracle;
 	unsigned long flags;
 
-	if (!abis_oracle_msr)
+	if (!oracle_msr)
 		return;
 	local_irq_save(flags);
-	oracle = abis_oracle_here();
+	oracle = oracle_here();
 	for (i = 0; i < count; i++) {
 		holder = abis_oracle_find(oracle, mm, hold->checked[i].addr, -1, true);
 		/* mprotect() has stored the new one: filled meanwhile, it is marked. */
@@ -37,12 +37,12 @@ void abis_debug_inserted(struct mm_struct *mm, unsigned long addr, pte_t *ptep)
 	unsigned long flags;
 	unsigned int count;
 
-	if (!abis_oracle_msr)
+	if (!oracle_msr)
 		return;
 	local_irq_save(flags);
-	oracle = abis_oracle_here();
-	count = abis_oracle_ask(oracle, mm, addr, MACHINE_FLAG_TLB,
-			per_cpu(x86_cpu_to_apicid, smp_processor_id()), 1);
+	oracle = oracle_here();
+	count = oracle_ask(oracle, mm, addr, 1, MACHINE_FLAG_TLB,
+			   per_cpu(x86_cpu_to_apicid, smp_processor_id()));
 	if (count)
 		this_cpu_inc(abis_checks.inserted_held);
 	holder = abis_oracle_find(oracle, mm, addr, smp_processor_id(), true);
@@ -59,11 +59,11 @@ void abis_debug_secondary(struct mm_struct *mm, unsigned long addr,
 	struct oracle *oracle;
 	unsigned int i, j, count;
 
-	if (!abis_oracle_msr)
+	if (!oracle_msr)
 		return;
-	oracle = abis_oracle_here();
-	count = abis_oracle_ask(oracle, mm, addr, MACHINE_FLAG_STRUCTURES,
-			per_cpu(x86_cpu_to_apicid, smp_processor_id()), 1);
+	oracle = oracle_here();
+	count = oracle_ask(oracle, mm, addr, 1, MACHINE_FLAG_STRUCTURES,
+			   per_cpu(x86_cpu_to_apicid, smp_processor_id()));
 	for (i = 0; i < count; i++) {
 		for (j = 0; j < nr; j++) {
 			if (oracle->holders[i].physical == __pa(tables[j]))

@@ -9,60 +9,16 @@
  * hand does not.
  */
 
-#include <linux/init.h>
 #include <linux/mm.h>
-#include <linux/slab.h>
 
-#include <asm/apic.h>
-#include <asm/cpufeature.h>
-#include <asm/msr.h>
 #include <asm/tlbflush.h>
 
 #include "debug.h"
 
-struct oracle *abis_oracles;
-u32 abis_oracle_msr;
-
-/* Interrupts off: one question at a time on a CPU. Return: number of entries held. */
-unsigned int abis_oracle_ask(struct oracle *oracle, struct mm_struct *mm,
-			     unsigned long addr, u32 flags, u32 apic_id,
-			     unsigned int pages)
-{
-	oracle->request = (struct machine_request) {
-		.op = MACHINE_OP_QUERY,
-		.flags = flags,
-		.apic_id = apic_id,
-		.linear = addr & PAGE_MASK,
-		.pages = pages,
-		.root = { __pa(mm->pgd) },
-		.buffer = virt_to_phys(oracle->holders),
-		.capacity = HOLDERS_MAX,
-	};
-	wrmsrl(abis_oracle_msr, virt_to_phys(&oracle->request));
-	/* The WRMSR has written to memory that the compiler does not know of. */
-	barrier();
-	WARN_ONCE(oracle->request.status, "the oracle refused: %u\n",
-		  oracle->request.status);
-	WARN_ONCE(oracle->request.count > HOLDERS_MAX, "%u entries, %u looked at\n",
-		  oracle->request.count, HOLDERS_MAX);
-	return min_t(u32, oracle->request.count, HOLDERS_MAX);
-}
-
-int abis_oracle_cpu(u32 apic_id)
-{
-	int cpu;
-
-	for_each_possible_cpu(cpu) {
-		if (per_cpu(x86_cpu_to_apicid, cpu) == apic_id)
-			return cpu;
-	}
-	return -1;
-}
-
 /* Must this CPU flush fully before it uses @mm again? It may be about to do so. */
 bool abis_oracle_must_flush(const struct machine_holder *holder, struct mm_struct *mm)
 {
-	int cpu = abis_oracle_cpu(holder->apic_id);
+	int cpu = oracle_cpu(holder->apic_id);
 	const struct tlb_state *state;
 	const struct tlb_context *context;
 	unsigned int asid = holder->pcid ? holder->pcid - 1 : 0;
@@ -95,7 +51,7 @@ static const struct machine_holder *find_holder(struct oracle *oracle,
 	for (i = 0; i < count; i++) {
 		const struct machine_holder *holder = &oracle->holders[i];
 
-		if (but >= 0 && abis_oracle_cpu(holder->apic_id) == but)
+		if (but >= 0 && oracle_cpu(holder->apic_id) == but)
 			continue;
 		if (small_only && holder->size > PAGE_SHIFT)
 			continue;
@@ -132,14 +88,4 @@ bool abis_oracle_remote_target(struct mm_struct *mm)
 			return true;
 	}
 	return false;
-}
-
-/* Without the machine nothing is asked. */
-bool __init abis_oracle_init(void)
-{
-	/* Physically contiguous and aligned as the requests in it must be. */
-	abis_oracles = kcalloc(nr_cpu_ids, roundup_pow_of_two(sizeof(*abis_oracles)), GFP_KERNEL);
-	if (abis_oracles)
-		abis_oracle_msr = machine_find(NULL);
-	return abis_oracle_msr;
 }

@@ -26,8 +26,8 @@ static bool is_taken_out(struct mm_struct *mm, unsigned long addr)
 static const struct machine_holder *find_leading(struct oracle *oracle,
 						 struct mm_struct *mm, unsigned long addr)
 {
-	unsigned int i, count = abis_oracle_ask(oracle, mm, addr, MACHINE_FLAG_STRUCTURES,
-						MACHINE_ALL_CPUS, PTRS_PER_PTE);
+	unsigned int i, count = oracle_ask(oracle, mm, addr, PTRS_PER_PTE, MACHINE_FLAG_STRUCTURES,
+					   MACHINE_ALL_CPUS);
 
 	for (i = 0; i < count; i++) {
 		const struct machine_holder *holder = &oracle->holders[i];
@@ -51,10 +51,10 @@ void abis_debug_tables(struct mm_struct *mm, unsigned long start, unsigned long 
 	unsigned int i, tables = 0;
 	unsigned long flags, addr;
 
-	if (!abis_oracle_msr)
+	if (!oracle_msr)
 		return;
 	local_irq_save(flags);
-	oracle = abis_oracle_here();
+	oracle = oracle_here();
 	end = min(end, start + TABLES_SPAN);
 	for (addr = start & PMD_MASK; addr < end && tables < TABLES_MAX; addr += PMD_SIZE) {
 		if (!is_taken_out(mm, addr))

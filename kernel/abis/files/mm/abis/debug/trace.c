@@ -95,11 +95,11 @@ static enum abis_loss loss_of(const struct abis_record *record)
 
 static unsigned int holders_of(struct mm_struct *mm, unsigned long addr, int inserter)
 {
-	struct oracle *oracle = abis_oracle_here();
+	struct oracle *oracle = oracle_here();
 	unsigned int i, count = abis_oracle_holders(oracle, mm, addr), held = HELD_BY_NONE;
 
 	for (i = 0; i < count; i++)
-		held |= abis_oracle_cpu(oracle->holders[i].apic_id) == inserter ?
+		held |= oracle_cpu(oracle->holders[i].apic_id) == inserter ?
 			HELD_BY_INSERTER : HELD_BY_OTHERS;
 	return held;
 }
@@ -112,7 +112,7 @@ void abis_debug_class(struct mm_struct *mm, unsigned long addr, pte_t *ptep,
 	unsigned int held;
 	unsigned long flags;
 
-	if (!abis_oracle_msr)
+	if (!oracle_msr)
 		return;
 	if (abis_table_is_own(ptep)) {
 		record = *record_of(ptep);

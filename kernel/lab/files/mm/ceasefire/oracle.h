@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Asking the emulated machine which CPUs hold an entry. */
+#ifndef MM_CEASEFIRE_ORACLE_H
+#define MM_CEASEFIRE_ORACLE_H
+
+#include <linux/smp.h>
+
+#include "machine.h"
+
+#define ORACLE_HOLDERS_MAX	256
+
+struct mm_struct;
+
+struct oracle {
+	struct machine_request request;
+	struct machine_holder holders[ORACLE_HOLDERS_MAX];
+};
+
+extern struct oracle *oracles;	/* one for each CPU */
+extern u32 oracle_msr;		/* 0: this machine cannot be asked */
+
+/* Interrupts off, to the end of its use. */
+static inline struct oracle *oracle_here(void)
+{
+	return oracles + smp_processor_id();
+}
+
+/*
+ * Who holds entries of @mm for @pages (512 at most) from @addr on? MACHINE_FLAG_TLB or
+ * _STRUCTURES; one CPU's @apic_id, or MACHINE_ALL_CPUS. Return: how many of
+ * @oracle->holders are valid; @oracle->request.holders has a bit for each APIC ID.
+ */
+unsigned int oracle_ask(struct oracle *oracle, struct mm_struct *mm, unsigned long addr,
+			unsigned int pages, u32 flags, u32 apic_id);
+
+/* Return: the CPU's number, or -1. */
+int oracle_cpu(u32 apic_id);
+
+#endif
