@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the page-table accessors of the debug kernel look at. See mm/abis/debug.c. */
+/* What the page-table accessors of the debug kernel look at. See mm/abis/debug/. */
 #ifndef _LINUX_ABIS_DEBUG_H
 #define _LINUX_ABIS_DEBUG_H
 

@@ -10,7 +10,7 @@
  * entry serves the address space. In this order, interrupts off, PTE lock held:
  *
  *  1. The primary slots are none, and nobody else can hold what was filled from
- *     them (see may_insert()). They are set in the secondary, accessed bit set.
+ *     them (see abis_may_insert()). They are set in the secondary, accessed bit set.
  *  2. loaded_mm = LOADED_MM_SWITCHING: NMIs leave user memory alone, and a flush
  *     that looks now sends its interrupt, which waits.
  *  3. CR3 = the secondary, same PCID, no flush: the address space keeps its TLB.

@@ -212,6 +212,8 @@ const char *abis_insert_prepare(bool by_request)
 	if (pv_ops.mmu.write_cr3 != native_write_cr3)
 		return "the hypervisor loads CR3 (paravirtualised page tables)";
 #endif
+	if (by_request && !IS_ENABLED(CONFIG_ABIS_INSERT_MACHINE))
+		return "this kernel is built without it (CONFIG_ABIS_INSERT_MACHINE)";
 	if (by_request && !abis_machine_inserts())
 		return "this processor inserts nothing on request, nor does any that is built";
 	for_each_possible_cpu(cpu) {

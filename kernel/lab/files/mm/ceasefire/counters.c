@@ -87,6 +87,7 @@ static const char * const kernel_flush_names[] = {
 
 static smp_call_func_t kernel_flushes[ARRAY_SIZE(kernel_flush_names)];
 
+static bool is_closed __initdata;	/* no mechanism can add anything any more */
 static DEFINE_MUTEX(enable_lock);
 static bool enabled;
 
@@ -312,13 +313,13 @@ DEFINE_SHOW_ATTRIBUTE(counters);
 
 void __init ceasefire_count_flush(const char *function)
 {
-	if (!WARN_ON(nr_more_flushes >= ARRAY_SIZE(more_flush_names)))
+	if (!WARN_ON(is_closed || nr_more_flushes >= ARRAY_SIZE(more_flush_names)))
 		more_flush_names[nr_more_flushes++] = function;
 }
 
 void __init ceasefire_count_request(const char *function)
 {
-	if (!WARN_ON(nr_requests >= ARRAY_SIZE(requests)))
+	if (!WARN_ON(is_closed || nr_requests >= ARRAY_SIZE(requests)))
 		requests[nr_requests++] = function;
 }
 
@@ -334,6 +335,7 @@ static int __init ceasefire_counters_init(void)
 	struct dentry *dir;
 	unsigned int i;
 
+	is_closed = true;
 	if (!find("flush_tlb_func", &mm_flush))
 		return -ENOENT;
 	for (i = 0; i < ARRAY_SIZE(kernel_flushes); i++) {
