@@ -87,7 +87,7 @@ static void start_walk(struct core *core, int page, bool write)
 		 * switch_mm_irqs_off() leaves mm_cpumask before it leaves CR3: for some
 		 * instructions Linux itself lets such a walk happen. Its result goes with the next flush.
 		 */
-		if (must_flush(core, asid, core->cr3_mm))
+		if (must_flush(core, asid, core->cr3_mm, NOBODY))
 			return;
 		fail("tables", "core %d walks a table that was freed or moved away", (int)(core - w.core));
 	}

@@ -58,6 +58,7 @@ void reclaim(struct core *core)
 		break;
 	case 6:
 		mm->tlb_gen++;
+		truth_raised(op->mm, true, 0, 0);
 		break;
 	case 7:
 		batch->cpumask |= mm->cpumask;

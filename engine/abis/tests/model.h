@@ -17,6 +17,7 @@
 #define MODEL_H
 
 #include "engine.h"
+#include "ring.h"
 
 #define CORES		4
 #define ASIDS		2		/* fewer than address spaces: they are given away */
@@ -28,6 +29,8 @@
 #define NOBODY		(-1)
 #define SWITCHING	(-2)		/* LOADED_MM_SWITCHING */
 #define ROUND_EVERY	8
+#define REPLAY_PAGES	16
+#define FLUSHES		32	/* truth: of so many generations, more than a ring has */
 
 struct pte {
 	bool present, write, accessed;
@@ -50,6 +53,7 @@ struct table {
 struct mm {
 	bool live;
 	u64 ctx_id, tlb_gen, version;
+	struct ring ring;
 	u32 in_flight;			/* rounds begun and not yet credited */
 	u32 cpumask;
 	u32 owed;			/* bit of each CPU that must flush before it uses the address space again */
@@ -66,6 +70,7 @@ struct mm {
 	u64 tables_dead_before[REGIONS];
 	u32 blocked_in_a_row;
 	u32 debts;			/* owed and not yet paid */
+	struct { bool all; int first, last; } flushes[FLUSHES];	/* by generation */
 	u8 hot;				/* bit of each page that is used often */
 };
 
@@ -95,8 +100,9 @@ struct flush_info {
 };
 
 /* The small-step machines of a core; the first that is on makes the core's next step. */
-struct switch_mm { bool on, was_lazy, flush, owed; int step, prev, next, asid; u64 gen; };
-struct flush_func { bool on, full, local; int step, from; u64 local_gen, mm_gen; struct flush_info info; };
+struct replay { u32 count, done; u64 ranges[RING_SLOTS]; };	/* count 0: everything is flushed */
+struct switch_mm { bool on, was_lazy, flush, owed; int step, prev, next, asid; u64 gen; struct replay replay; };
+struct flush_func { bool on, full, local; int step, from; u64 local_gen, mm_gen; struct flush_info info; struct replay replay; };
 struct flush_range {
 	bool on, freed_tables, batch, local, round;
 	int step, cpu, loaded;
@@ -182,6 +188,7 @@ extern struct world w;
 	X(stamped_quiet) X(stamped_in_flight) X(elided_after_one) \
 	X(rounds) X(rounds_untracked) X(rounds_overlapping) X(rounds_forced) X(rounds_batched) X(credit_raced) X(version_wrapped) \
 	X(lazy_return_flushed) X(lazy_return_fresh) X(lazy_not_interrupted) X(lazy_interrupted) X(asid_kept) X(asid_flushed) X(asid_new) \
+	X(published) X(replayed_by_interrupt) X(replayed_by_switch) X(replayed_by_lazy_return) X(replay_unknown) X(replay_too_far) X(elided_and_replayed) \
 	X(flush_partial) X(flush_widened) X(flush_not_needed) X(elided_while_switching) X(elided_while_lazy) \
 	X(restored) X(restored_elided) X(batches) X(batched_pending_flushed) X(remapped) X(tables_moved) \
 	X(gathers_nested) X(nested_asked) X(batch_asked) X(batch_asked_in_vain) X(nested_spared) X(nested_narrowed) X(tables_freed) X(tables_freed_alone) X(stamps_failed) \
@@ -230,7 +237,8 @@ void cpu_invlpg(struct core *core, int page);
 
 /* truth.c */
 _Noreturn void fail(const char *rule, const char *format, ...);
-bool must_flush(const struct core *core, int asid, int mm);
+bool must_flush(const struct core *core, int asid, int mm, int page);
+void truth_raised(int mm, bool all, int first, int last);
 void truth_asked(int mm, int page, u64 when, struct abis_verdict verdict);
 void truth_finished(int mm, u64 ctx_id, int page, u64 when);
 void truth_cleared(struct table *table, int slot, bool accessed, u64 version, bool in_flight);

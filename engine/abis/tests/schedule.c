@@ -10,6 +10,7 @@
 #include "model.h"
 
 struct world w;
+void (*ring_yield)(void);	/* one publication is one step here; smaller ones: ring.c */
 u64 counts[COUNTS];
 
 static u64 seed = 1, steps = 10000000;

@@ -42,6 +42,33 @@ static bool take_owed(const struct core *core, int index)
 	return owed;
 }
 
+/*
+ * abis_replay(): what the generations that @core lags behind flush, instead of everything;
+ * not where they are unknown, nor where it owes: a bit has no range.
+ */
+static void collect(struct core *core, struct replay *replay, int mm, int asid, u64 gen)
+{
+	u64 from = core->ctx[asid].tlb_gen;
+
+	replay->count = ring_collect(&w.mm[mm].ring, from, gen, REPLAY_PAGES, replay->ranges);
+	replay->done = 0;
+	if (!replay->count && gen > from + RING_SLOTS)
+		COUNT(replay_too_far);
+	else if (!replay->count)
+		COUNT(replay_unknown);
+}
+
+/* One of them. Return: there are more. */
+static bool replay_step(struct core *core, struct replay *replay)
+{
+	u64 range = replay->ranges[replay->done++];
+	int first = (int)(range >> 12);
+
+	for (int page = first; page < first + (int)(range & RING_PAGES); page++)
+		cpu_invlpg(core, page);
+	return replay->done < replay->count;
+}
+
 static void choose_new_asid(struct core *core)
 {
 	struct switch_mm *sw = &core->sw;
@@ -50,6 +77,12 @@ static void choose_new_asid(struct core *core)
 		if (core->ctx[sw->asid].ctx_id != w.mm[sw->next].ctx_id)
 			continue;
 		sw->flush = core->ctx[sw->asid].tlb_gen < sw->gen || sw->owed;
+		if (sw->flush && !sw->owed) {
+			collect(core, &sw->replay, sw->next, sw->asid, sw->gen);
+			sw->flush = !sw->replay.count;
+			if (sw->replay.count)
+				COUNT(replayed_by_switch);
+		}
 		if (sw->owed)
 			COUNT(paid_by_switch);
 		if (sw->flush)
@@ -97,7 +130,12 @@ static void switch_step(struct core *core)
 		}
 		COUNT(lazy_return_flushed);
 		sw->asid = core->asid;
-		sw->flush = true;
+		if (!sw->owed) {
+			collect(core, &sw->replay, sw->next, sw->asid, sw->gen);
+			if (sw->replay.count)
+				COUNT(replayed_by_lazy_return);
+		}
+		sw->flush = !sw->replay.count;
 		sw->step = 8;
 		break;
 	case 3:
@@ -126,8 +164,17 @@ static void switch_step(struct core *core)
 	case 9:
 		cpu_load_cr3(core, sw->next, sw->asid, sw->flush);
 		sw->flush = sw->owed = false;
+		if (!sw->replay.count)
+			sw->step = 11;
 		break;
-	case 10:
+	case 10:	/* before loaded_mm says that user memory may be used */
+		if (replay_step(core, &sw->replay)) {
+			sw->step = 10;
+			break;
+		}
+		core->ctx[sw->asid].tlb_gen = sw->gen;
+		break;
+	case 11:
 		core->loaded = sw->next;
 		core->asid = sw->asid;
 		sw->on = false;
@@ -212,8 +259,17 @@ static void func_step(struct core *core)
 			func_done(core);
 		}
 		func->full = info->full || info->new_tlb_gen != func->local_gen + 1 || info->new_tlb_gen != func->mm_gen;
+		if (func->full && func->local_gen != func->mm_gen)
+			collect(core, &func->replay, core->loaded, core->asid, func->mm_gen);
 		break;
 	case 2:
+		if (func->replay.count) {
+			if (replay_step(core, &func->replay))
+				func->step = 2;
+			else
+				COUNT(replayed_by_interrupt);
+			break;
+		}
 		if (func->full) {
 			if (!info->full)
 				COUNT(flush_widened);
@@ -387,7 +443,8 @@ static void flush_step(struct core *core)
 		break;
 	case 2:
 		flush->info.new_tlb_gen = ++mm->tlb_gen;
-		flush->step = 3;
+		flush->step = flush->info.full || flush->freed_tables || flush->info.stride != 1 ? 3 : 15;
+		truth_raised(flush->info.mm, flush->step == 3, flush->info.first, flush->info.last);
 		break;
 	case 3:
 	case 4:
@@ -430,6 +487,11 @@ static void flush_step(struct core *core)
 	case 9:		/* after the credit: who sees none in flight sees its version */
 		mm->in_flight--;
 		flush->on = false;
+		break;
+	case 15:
+		ring_publish(&mm->ring, flush->info.new_tlb_gen, (u64)flush->info.first << 12, (u64)(flush->info.last - flush->info.first + 1));
+		COUNT(published);
+		flush->step = 3;
 		break;
 	default:
 		narrow_step_target(core);

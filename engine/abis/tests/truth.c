@@ -2,8 +2,32 @@
 /* The judge: sees every TLB, trusts no SPTE and no version. */
 #include "model.h"
 
-/* Will @core flush @asid as a whole, unasked, before it uses @mm's addresses through it again? */
-bool must_flush(const struct core *core, int asid, int mm)
+/* The generation that was just raised flushes these pages alone, and no tables; or all. */
+void truth_raised(int index, bool all, int first, int last)
+{
+	struct mm *mm = &w.mm[index];
+
+	mm->flushes[mm->tlb_gen % FLUSHES].all = all;
+	mm->flushes[mm->tlb_gen % FLUSHES].first = first;
+	mm->flushes[mm->tlb_gen % FLUSHES].last = last;
+}
+
+/* Does who catches up flush @page, whatever the ring says by then? NOBODY: what is no page's. */
+static bool flushes(const struct mm *mm, u64 from, u64 to, int page)
+{
+	if (to > from + RING_SLOTS)
+		return true;
+	for (u64 gen = from + 1; gen <= to; gen++) {
+		int first = mm->flushes[gen % FLUSHES].first, last = mm->flushes[gen % FLUSHES].last;
+
+		if (mm->flushes[gen % FLUSHES].all || (page >= first && page <= last))
+			return true;
+	}
+	return false;
+}
+
+/* Will @core flush @page, unasked, before it uses @mm's addresses through @asid again? */
+bool must_flush(const struct core *core, int asid, int mm, int page)
 {
 	const struct switch_mm *sw = &core->sw;
 	/* In the window of an insertion it runs the address space, with interrupts off. */
@@ -16,7 +40,9 @@ bool must_flush(const struct core *core, int asid, int mm)
 		return true;	/* on its way to that load; ctx may be new already */
 	if (sw->on && sw->owed && sw->next == mm)
 		return true;	/* the bit is clear, the flush is still to come */
-	lags = core->ctx[asid].tlb_gen < w.mm[mm].tlb_gen;
+	if (sw->on && sw->replay.count && sw->asid == asid)
+		return flushes(&w.mm[mm], core->ctx[asid].tlb_gen, sw->gen, page);
+	lags = flushes(&w.mm[mm], core->ctx[asid].tlb_gen, w.mm[mm].tlb_gen, page);
 	owes = w.mm[mm].owed >> (core - w.core) & 1;
 	if (!lags && !owes)
 		return false;
@@ -46,8 +72,10 @@ static u32 holders(int mm, int page, u64 when, bool elided)
 				entry = &core->walk;
 			if (!entry->valid || entry->ctx_id != w.mm[mm].ctx_id || entry->filled >= when)
 				continue;
-			if (!must_flush(core, asid, mm))
+			if (!must_flush(core, asid, mm, page))
 				mask |= 1u << cpu;
+			else if (elided && core->sw.on && core->sw.replay.count)
+				COUNT(elided_and_replayed);
 			else if (elided && core->sw.on)
 				COUNT(elided_while_switching);
 			else if (elided && core->is_lazy && core->loaded == mm)
