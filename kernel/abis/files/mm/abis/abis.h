@@ -8,6 +8,7 @@
 #include <linux/percpu.h>
 
 #include "engine/engine.h"
+#include "engine/ring.h"
 
 struct dentry;
 
@@ -37,6 +38,8 @@ struct abis_stat {
 	u64 narrow_ranged;
 	u64 narrow_deferred;
 	u64 narrow_paid;
+	u64 replays;
+	u64 replayed;
 	u64 insert_requests;
 	u64 inserted;
 	u64 insert_switches;
@@ -173,6 +176,8 @@ void abis_hold_add(struct abis_hold *hold, unsigned int cpu, unsigned long addr,
 void abis_batch_pay(struct arch_tlbflush_unmap_batch *batch);
 void abis_owing_begin(void);
 void abis_owing_end(void);
+extern u32 abis_replay_pages;
+bool abis_replay_flushes(struct mm_struct *mm, u64 from, u64 to, unsigned long addr);
 const char *abis_insert_prepare(bool by_request);
 void abis_insert_choose(bool by_request);
 void abis_inserting_begin(void);
@@ -215,6 +220,12 @@ static inline void abis_hold_add(struct abis_hold *hold, unsigned int cpu,
 static inline void abis_batch_pay(struct arch_tlbflush_unmap_batch *batch) { }
 static inline void abis_owing_begin(void) { }
 static inline void abis_owing_end(void) { }
+static inline bool abis_replay_flushes(struct mm_struct *mm, u64 from, u64 to,
+				       unsigned long addr)
+{
+	return true;
+}
+
 static inline const char *abis_insert_prepare(bool by_request)
 {
 	return "this kernel is built without it (CONFIG_ABIS_FULL)";

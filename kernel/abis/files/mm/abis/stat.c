@@ -84,6 +84,8 @@ static int counters_show(struct seq_file *file, void *unused)
 	seq_printf(file, "narrow_ranged %llu\n", SUM(narrow_ranged));
 	seq_printf(file, "narrow_deferred %llu\n", SUM(narrow_deferred));
 	seq_printf(file, "narrow_paid %llu\n", SUM(narrow_paid));
+	seq_printf(file, "replays %llu\n", SUM(replays));
+	seq_printf(file, "replayed %llu\n", SUM(replayed));
 	seq_printf(file, "insert_requests %llu\n", SUM(insert_requests));
 	seq_printf(file, "inserted %llu\n", SUM(inserted));
 	seq_printf(file, "insert_switches %llu\n", SUM(insert_switches));

@@ -29,7 +29,10 @@ static inline unsigned int abis_oracle_holders(struct oracle *oracle, struct mm_
 	return oracle_ask(oracle, mm, addr, 1, MACHINE_FLAG_TLB, MACHINE_ALL_CPUS);
 }
 
-bool abis_oracle_must_flush(const struct machine_holder *holder, struct mm_struct *mm);
+/* No address of a user. */
+#define ABIS_EVERYTHING	(~0ul)
+bool abis_oracle_must_flush(const struct machine_holder *holder, struct mm_struct *mm,
+			    unsigned long addr);
 const struct machine_holder *abis_oracle_find(struct oracle *oracle, struct mm_struct *mm,
 					      unsigned long addr, int but, bool small_only);
 bool abis_oracle_remote_target(struct mm_struct *mm);

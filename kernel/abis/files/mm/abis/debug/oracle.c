@@ -15,13 +15,18 @@
 
 #include "debug.h"
 
-/* Must this CPU flush fully before it uses @mm again? It may be about to do so. */
-bool abis_oracle_must_flush(const struct machine_holder *holder, struct mm_struct *mm)
+/*
+ * Must this CPU flush the page at @addr before it uses @mm again? It may be about to do
+ * so. ABIS_EVERYTHING: must it flush everything?
+ */
+bool abis_oracle_must_flush(const struct machine_holder *holder, struct mm_struct *mm,
+			    unsigned long addr)
 {
 	int cpu = oracle_cpu(holder->apic_id);
 	const struct tlb_state *state;
 	const struct tlb_context *context;
 	unsigned int asid = holder->pcid ? holder->pcid - 1 : 0;
+	u64 gen, mm_gen;
 
 	if (cpu < 0 || asid >= TLB_NR_DYN_ASIDS)
 		return false;
@@ -29,8 +34,10 @@ bool abis_oracle_must_flush(const struct machine_holder *holder, struct mm_struc
 	context = &state->ctxs[asid];
 	if (READ_ONCE(context->ctx_id) != mm->context.ctx_id)
 		return true;
-	if (READ_ONCE(context->tlb_gen) >= atomic64_read(&mm->context.tlb_gen) &&
-	    !abis_owes(mm, cpu))
+	gen = READ_ONCE(context->tlb_gen);
+	mm_gen = atomic64_read(&mm->context.tlb_gen);
+	if (!abis_owes(mm, cpu) &&
+	    (gen >= mm_gen || !abis_replay_flushes(mm, gen, mm_gen, addr)))
 		return false;
 	return READ_ONCE(state->loaded_mm) != mm ||
 	       READ_ONCE(per_cpu(cpu_tlbstate_shared, cpu).is_lazy);
@@ -55,7 +62,7 @@ static const struct machine_holder *find_holder(struct oracle *oracle,
 			continue;
 		if (small_only && holder->size > PAGE_SHIFT)
 			continue;
-		if (!abis_oracle_must_flush(holder, mm))
+		if (!abis_oracle_must_flush(holder, mm, addr))
 			return holder;
 	}
 	return NULL;

@@ -32,7 +32,8 @@ static const struct machine_holder *find_leading(struct oracle *oracle,
 	for (i = 0; i < count; i++) {
 		const struct machine_holder *holder = &oracle->holders[i];
 
-		if (holder->kind == MACHINE_KIND_PDE && !abis_oracle_must_flush(holder, mm))
+		if (holder->kind == MACHINE_KIND_PDE &&
+		    !abis_oracle_must_flush(holder, mm, ABIS_EVERYTHING))
 			return holder;
 	}
 	return NULL;

@@ -32,6 +32,7 @@ static inline void abis_context_init(struct abis_context *abis)
 #endif
 #ifdef CONFIG_ABIS_FULL
 	memset(abis->owed, 0, sizeof(abis->owed));
+	memset(abis->ring, 0, sizeof(abis->ring));
 #ifdef CONFIG_ABIS_HIDE
 	abis->hiding = ABIS_HIDING_START;
 #endif
@@ -139,9 +140,34 @@ static __always_inline bool abis_settle(struct mm_struct *mm, bool was_lazy)
 	return static_branch_unlikely(&abis_owing_key) && __abis_settle(mm, was_lazy);
 }
 
+void __abis_publish(struct mm_struct *mm, u64 gen, unsigned long start, unsigned long end,
+		    unsigned int stride_shift, bool freed_tables);
+bool __abis_collect(struct mm_struct *mm, u64 from, u64 to);
+unsigned long abis_replay(void);
+
+/* tlb_gen was raised to @gen for this flush. Before anybody is interrupted. */
+static __always_inline void abis_publish(struct mm_struct *mm, u64 gen, unsigned long start,
+					 unsigned long end, unsigned int stride_shift,
+					 bool freed_tables)
+{
+	if (static_branch_unlikely(&abis_owing_key))
+		__abis_publish(mm, gen, start, end, stride_shift, freed_tables);
+}
+
+/* Can this CPU catch up by abis_replay(), instead of flushing everything? See mm/abis/replay.c. */
+static __always_inline bool abis_collect(struct mm_struct *mm, u64 from, u64 to)
+{
+	return static_branch_unlikely(&abis_owing_key) && __abis_collect(mm, from, to);
+}
+
 #else
 
 static inline bool abis_settle(struct mm_struct *mm, bool was_lazy) { return false; }
+static inline void abis_publish(struct mm_struct *mm, u64 gen, unsigned long start,
+				unsigned long end, unsigned int stride_shift,
+				bool freed_tables) { }
+static inline bool abis_collect(struct mm_struct *mm, u64 from, u64 to) { return false; }
+static inline unsigned long abis_replay(void) { return 0; }
 
 #endif /* CONFIG_ABIS_FULL */
 

@@ -21,6 +21,7 @@ struct abis_context {
 	atomic64_t gathers;	/* accountable gathers: low bits open, above begun */
 #ifdef CONFIG_ABIS_FULL
 	unsigned long owed[4];	/* CPUs below 254 that owe a flush of everything */
+	u64 ring[32];		/* what the last generations flush: mm/abis/engine/ring.h */
 #endif
 #ifdef CONFIG_ABIS_HIDE
 	int hiding;		/* two accounts of what hiding brings and costs; a hint */
