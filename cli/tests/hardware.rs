@@ -273,6 +273,8 @@ fn kernel_deb_makes_packages_that_boot() {
         "CONFIG_CEASEFIRE_COUNTERS=y",
         "CONFIG_MODULE_SIG_ALL=y",
         "CONFIG_DEBUG_INFO_NONE=y",
+        "CONFIG_ABIS_FULL=y",
+        "# CONFIG_ABIS_INSERT_MACHINE is not set",
     ] {
         assert!(config.lines().any(|have| have == line), "{line} is not in it");
     }

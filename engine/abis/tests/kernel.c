@@ -98,7 +98,7 @@ void take_from(struct core *core, struct pte *pte, struct pte new)
 	op->done[op->slot] = true;
 }
 
-/* version_to_stamp() in two steps, after the exchange: first this, then read_version(). */
+/* abis_version_to_stamp() in two steps, after the exchange: first this, then read_version(). */
 void read_in_flight(struct op *op)
 {
 	truth_in_flight(op->mm);

@@ -20,7 +20,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// HARDWARE.config of the base, over the machine's own; before it each mechanism's NAME.config.
+/// HARDWARE.config of the base goes over what the recipe takes of its mechanisms, and NAME-HARDWARE.config of each
+/// mechanism over that: what its kernel has in the lab alone.
 const HARDWARE: &str = "hardware";
 /// Of the cache: finished packages, and trees that a build was interrupted in.
 const CLASS: &str = "package";
@@ -69,7 +70,7 @@ pub fn build(context: &Context, kernel: &str, config: Option<&Path>) -> Result<P
     let architecture = base.architecture()?;
     let source = source::source(context, &base, PackageKind::Binary)?;
     let changes = recipe::changes(&context.root, &spec)?;
-    let ours = fragments_of(spec);
+    let ours = fragments_of(&context.root, spec);
     let (wishes, fragments) = recipe::read_fragments(&context.root, &ours)?;
     let key = kernel::build_key(context, architecture, &fragments, &changes.hash()?)?
         .text("source", format!("{} {} {}", base.package, source.version, source.sha256))
@@ -105,9 +106,11 @@ pub fn usual(context: &Context) -> Result<String> {
         .ok_or_else(|| Error::usage("no mechanism offers packages").remedy("name a kernel: --kernel NAME"))
 }
 
-fn fragments_of(spec: KernelSpec) -> KernelSpec {
-    let own = spec.described.iter().map(|mechanism| mechanism.name.clone());
-    let config = own.chain([HARDWARE.to_string()]).collect();
+fn fragments_of(root: &Path, spec: KernelSpec) -> KernelSpec {
+    let mut config = recipe::own_fragments(root, &spec);
+    config.push(HARDWARE.to_string());
+    let last = spec.mechanisms.iter().map(|mechanism| format!("{mechanism}-{HARDWARE}"));
+    config.extend(last.filter(|name| recipe::has_fragment(root, &spec, name)));
     KernelSpec { config, ..spec }
 }
 
@@ -143,11 +146,15 @@ fn packages<'a>(spec: &'a KernelSpec, config: &BTreeMap<String, String>) -> Vec<
     names
 }
 
+/// One setting for each symbol: the last, as in `Wishes`.
 fn reasoned(fragments: &[PathBuf]) -> Result<Vec<Setting>> {
-    let mut list = Vec::new();
+    let mut list: Vec<Setting> = Vec::new();
     for path in fragments {
         let text = fs::read_to_string(path).map_err(|error| disk::error("read", path, &error))?;
-        list.extend(kconfig::reasoned(&text));
+        for setting in kconfig::reasoned(&text) {
+            list.retain(|known| known.symbol != setting.symbol);
+            list.push(setting);
+        }
     }
     Ok(list)
 }
@@ -380,20 +387,48 @@ mod tests {
         }
     }
 
-    /// Every symbol that the packages ask for has its reason.
+    fn asked_for(kernel: &str) -> (Wishes, Vec<Setting>) {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let spec = recipe::list_of(&root).expect("kernels").into_iter().find(|spec| spec.name == kernel);
+        let ours = fragments_of(&root, spec.expect("a kernel of its name"));
+        let (wishes, paths) = recipe::read_fragments(&root, &ours).expect("its fragments");
+        (wishes, reasoned(&paths).expect("read"))
+    }
+
+    /// Every symbol that the packages ask for has its reason, and is asked for once.
     #[test]
     fn the_fragments_say_why() {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        for mechanism in ceasefire_mechanism::all(&root).expect("they parse") {
-            if !mechanism.package {
-                continue;
-            }
-            let spec =
-                recipe::list_of(&root).expect("kernels").into_iter().find(|spec| spec.name == mechanism.name);
-            let ours = fragments_of(spec.expect("a kernel of its name"));
-            let (_, paths) = recipe::read_fragments(&root, &ours).expect("its fragments");
-            let list = reasoned(&paths).expect("read");
+        for kernel in ["abis", "abis-idle", "abis-debug"] {
+            let (wishes, list) = asked_for(kernel);
             assert!(list.len() > 1 && list.iter().all(|setting| !setting.why.is_empty()), "{list:?}");
+            assert_eq!(list.len(), wishes.len(), "{list:?}");
+            for setting in list {
+                assert_eq!(wishes[&setting.symbol].0, setting.value, "{kernel}: {}", setting.symbol);
+            }
+        }
+    }
+
+    /// Packages have what their recipe takes of its mechanisms, and nothing that only the lab's machine can do.
+    #[test]
+    fn packages_are_what_their_recipe_says() {
+        for (kernel, symbol, value) in [
+            ("abis", "ABIS_FULL", "y"),
+            ("abis", "ABIS_HIDE", "y"),
+            ("abis", "ABIS_DEBUG", "n"),
+            ("abis", "CEASEFIRE_COUNTERS", "y"),
+            ("abis", "SERIAL_8250", "n"),
+            ("abis-idle", "ABIS", "y"),
+            ("abis-idle", "ABIS_FULL", "n"),
+            ("abis-idle", "ABIS_HIDE", "n"),
+            ("abis-debug", "ABIS_FULL", "y"),
+            ("abis-debug", "ABIS_DEBUG", "y"),
+            ("abis", "ABIS_INSERT_MACHINE", "n"),
+            ("abis-idle", "ABIS_INSERT_MACHINE", "n"),
+            ("abis-debug", "ABIS_INSERT_MACHINE", "n"),
+        ] {
+            let (wishes, _) = asked_for(kernel);
+            let wished = wishes.get(symbol).map_or("n", |(value, _)| value.as_str());
+            assert_eq!(wished, value, "{kernel}: {symbol}");
         }
     }
 }

@@ -16,6 +16,8 @@ use std::path::{Path, PathBuf};
 const ENGINE_FILES: [&str; 2] = ["engine.c", "engine.h"];
 /// The recipe that mechanisms without one of their own are added to.
 const PLAIN: &str = "vanilla";
+/// The folder of kernel/ with what is no mechanism's.
+const BASES: &str = "bases";
 
 /// kernel/recipes/NAME.toml
 #[derive(Debug, Clone, Deserialize)]
@@ -166,7 +168,7 @@ pub(crate) fn changes(root: &Path, spec: &KernelSpec) -> Result<Changes> {
 
 /// The base's own description.
 pub(crate) fn base_of(root: &Path, spec: &KernelSpec) -> Result<Base> {
-    Base::read(&root.join("kernel/bases").join(&spec.base))
+    Base::read(&root.join("kernel").join(BASES).join(&spec.base))
 }
 
 /// The folder of machine/ that boots it.
@@ -174,19 +176,34 @@ pub fn machine_of(context: &Context, spec: &KernelSpec) -> Result<String> {
     Ok(base_of(&context.root, spec)?.architecture()?.machine.clone())
 }
 
-/// A fragment lies with the base or with one of the mechanisms.
-pub(crate) fn read_fragments(root: &Path, spec: &KernelSpec) -> Result<(Wishes, Vec<PathBuf>)> {
+/// A fragment's file: it lies with the base or with one of the mechanisms.
+fn fragment(root: &Path, spec: &KernelSpec, name: &str) -> Option<PathBuf> {
     let kernel = root.join("kernel");
-    let mut rooms = vec![kernel.join("bases").join(&spec.base)];
-    rooms.extend(spec.mechanisms.iter().map(|name| kernel.join(name)));
+    let own = spec.mechanisms.iter().map(|mechanism| kernel.join(mechanism));
+    let mut rooms = std::iter::once(kernel.join(BASES).join(&spec.base)).chain(own);
+    rooms.find_map(|room| Some(room.join(format!("config/{name}.config"))).filter(|path| path.is_file()))
+}
+
+/// Those of its fragments that lie with its mechanisms: all but the base's.
+pub(crate) fn own_fragments(root: &Path, spec: &KernelSpec) -> Vec<String> {
+    let bases = root.join("kernel").join(BASES);
+    let is_base = |name: &str| fragment(root, spec, name).is_some_and(|path| path.starts_with(&bases));
+    spec.config.iter().filter(|name| !is_base(name)).cloned().collect()
+}
+
+/// Whether there is such a fragment.
+pub(crate) fn has_fragment(root: &Path, spec: &KernelSpec, name: &str) -> bool {
+    fragment(root, spec, name).is_some()
+}
+
+pub(crate) fn read_fragments(root: &Path, spec: &KernelSpec) -> Result<(Wishes, Vec<PathBuf>)> {
     let mut wishes = Wishes::new();
     let mut paths = Vec::new();
-    for fragment in &spec.config {
-        let in_room = |room: &PathBuf| room.join("config").join(format!("{fragment}.config"));
-        let found = rooms.iter().map(in_room).find(|path| path.is_file());
-        let path = found.unwrap_or_else(|| in_room(&rooms[0]));
+    for name in &spec.config {
+        let usual = || root.join("kernel").join(BASES).join(&spec.base).join(format!("config/{name}.config"));
+        let path = fragment(root, spec, name).unwrap_or_else(usual);
         let text = fs::read_to_string(&path).map_err(|error| disk::error("read", &path, &error))?;
-        kconfig::add_fragment(&mut wishes, fragment, &text);
+        kconfig::add_fragment(&mut wishes, name, &text);
         paths.push(path);
     }
     Ok((wishes, paths))

@@ -99,22 +99,30 @@ fn refused(mechanism: &Mechanism, mode: &str, error: &io::Error) -> Error {
         }
         Some(libc::EINVAL) => Error::usage(format!("the running kernel's {title} has no mode '{mode}'"))
             .remedy(format!("this version knows: {}", mechanism.modes.join(", "))),
-        Some(libc::EOPNOTSUPP) => {
-            let said = reason(mechanism).map_or_else(String::new, |reason| format!(": {reason}"));
-            let excluding: Vec<&str> = mechanism
-                .excludes
-                .iter()
-                .filter(|exclusion| exclusion.modes.iter().any(|known| known == mode))
-                .map(|exclusion| exclusion.what.as_str())
-                .collect();
-            Error::skip(format!("the running kernel refuses {title}'s mode {mode} on this machine{said}"))
-                .remedy(match excluding.is_empty() {
-                    true => "leave that mode out".to_string(),
-                    false => format!("leave that mode out; what excludes it: {}", excluding.join("; ")),
-                })
-        }
+        Some(libc::EOPNOTSUPP) => excluded(mechanism, mode, reason(mechanism)),
         _ => disk::error("write", Path::new(mechanism.switch.as_deref().unwrap_or_default()), error),
     }
+}
+
+/// All that may be the reason is listed where the kernel has not said which it is.
+fn excluded(mechanism: &Mechanism, mode: &str, reason: Option<String>) -> Error {
+    let message = format!("the running kernel refuses {}'s mode {mode} on this machine", mechanism.title);
+    if let Some(reason) = reason {
+        return Error::skip(format!("{message}: {reason}")).remedy("leave that mode out");
+    }
+    let excluding: Vec<&str> = mechanism
+        .excludes
+        .iter()
+        .filter(|exclusion| exclusion.modes.iter().any(|known| known == mode))
+        .map(|exclusion| exclusion.what.as_str())
+        .collect();
+    Error::skip(message).remedy(match excluding.is_empty() {
+        true => "leave that mode out; the kernel's log may say why (as root: dmesg)".to_string(),
+        false => format!(
+            "leave that mode out; the kernel's log may say why (as root: dmesg), one of: {}",
+            excluding.join("; ")
+        ),
+    })
 }
 
 /// The kernel's last words about it, where its log may be read.
@@ -134,6 +142,7 @@ fn last_reason(log: &str, mark: &str) -> Option<String> {
 mod tests {
     use super::*;
     use ceasefire_base::{Kind, Verbosity};
+    use ceasefire_mechanism::Exclusion;
 
     fn toy(path: &Path) -> Mechanism {
         Mechanism {
@@ -170,6 +179,22 @@ mod tests {
         let progress = Progress::new(Verbosity::Quiet);
         let error = Switch::take(&progress, &[toy], &["on".into()]).err().expect("no switch");
         assert!(error.kind == Kind::Skip && error.message.contains("no mechanism to set to on"), "{error:?}");
+    }
+
+    /// The kernel's own reason stands alone; without it, all that exclude the mode, and no others.
+    #[test]
+    fn what_may_exclude_a_mode_is_listed_where_the_kernel_is_silent() {
+        let exclusion =
+            |mode: &str, what: &str| Exclusion { modes: vec![mode.into()], what: what.to_string() };
+        let excludes = vec![exclusion("fast", "isolation"), exclusion("on", "no PCIDs")];
+        let toy = Mechanism { excludes, ..toy(Path::new("/no/such/switch")) };
+        let said = excluded(&toy, "fast", Some("insertion does not work".into()));
+        assert!(said.message.ends_with("mode fast on this machine: insertion does not work"), "{said:?}");
+        assert_eq!(said.remedy.as_deref(), Some("leave that mode out"));
+        let silent = excluded(&toy, "fast", None).remedy.expect("a remedy");
+        assert!(silent.ends_with("one of: isolation") && silent.contains("dmesg"), "{silent}");
+        let unknown = excluded(&toy, "off", None).remedy.expect("a remedy");
+        assert!(!unknown.contains("one of"), "{unknown}");
     }
 
     /// Two mechanisms in one kernel are set one by one, and each is set back.
