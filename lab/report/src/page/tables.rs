@@ -18,12 +18,14 @@ pub(crate) fn counts(results: &Results, level: Level) -> Markup {
     if rows.is_empty() {
         return html! {};
     }
-    // Walks stand beside the counts they are the price of, elided pages beside what is gone; the rest of either
-    // has a table of its own.
+    // Walks stand beside the counts they are the price of, elided pages beside what is gone, needed targets beside all of
+    // them; the rest of each has a table of its own.
     let all = Columns::of(results, &rows, true, |counter| {
-        counter.source == Source::Guest || counter.key == "walks" || counter.key == "elided"
+        counter.source == Source::Guest || matches!(counter.key, "needed" | "walks" | "elided")
     });
-    let machine = Columns::of(results, &rows, false, |counter| counter.source == Source::Machine);
+    let machine = Columns::of(results, &rows, false, |counter| {
+        counter.source == Source::Machine || counter.key == "unasked"
+    });
     html! {
         (level.heading("Every row"))
         p.note {
