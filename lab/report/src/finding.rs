@@ -172,7 +172,7 @@ fn avoided(summary: &Summary, other: usize) -> Option<String> {
         return (all_needed > 0).then_some(needed);
     };
     let mut sentence = format!(
-        "Of the targets that {baseline} did not need it avoids a median of {} over {}: all in {}, some in {}, none in {}",
+        "It avoids a median of {} of the targets that {baseline} did not need, over {}: all in {}, some in {}, none in {}",
         share(middle).replace('-', "\u{2212}"),
         count(shares.len() as u64, "workload"),
         number(&|percent| percent >= 100.0),

@@ -20,8 +20,8 @@ pub(super) fn first(results: &Results) -> Markup {
     }
     let place = summary.place().unwrap_or_else(|| "most threads".into());
     let needed = match summary.knows_needed() {
-        true => " The mark stands where nothing that nobody needed is left.",
-        false => "",
+        true => format!(" The mark is what {} needed: nobody can do with less.", summary.names[0]),
+        false => String::new(),
     };
     html! {
         (section("What is left of the baseline\u{2019}s shootdowns"))

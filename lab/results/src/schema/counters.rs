@@ -63,19 +63,19 @@ pub const COUNTERS: &[Counter] = &[
         get: |row| row.needed_per_unit,
     },
     Counter {
-        key: "received_irq",
-        title: "received (irq)",
-        meaning: "The same from a second source: the TLB row of /proc/interrupts.",
-        source: Source::Guest,
-        get: |row| row.received_irq_per_unit,
-    },
-    Counter {
         key: "unasked",
         title: "unasked",
         meaning: "Of the targets needed, those that count as needed because the machine was not asked: flushes at fork, of \
                   soft-dirty bits, of page tables that move, of what another task's batch had taken.",
         source: Source::Oracle,
         get: |row| row.unasked_per_unit,
+    },
+    Counter {
+        key: "received_irq",
+        title: "received (irq)",
+        meaning: "The same from a second source: the TLB row of /proc/interrupts.",
+        source: Source::Guest,
+        get: |row| row.received_irq_per_unit,
     },
     Counter {
         key: "kernel_sent",
