@@ -290,11 +290,8 @@ fn headline(results: &Results, summary: &Summary) -> String {
     let condition = format!("{}; {}", count(u64::from(repeats), "repeat"), parts.join(", "));
     let told = |line: &Line| {
         let (old, new) = (line.received()?, line.others.last().copied().flatten()?.received_per_unit?);
-        let needed = line.base.needed_per_unit.map_or_else(String::new, |needed| {
-            format!("; {} needed {}", summary.names[0], figure(needed.median))
-        });
         let words = format!(
-            "**One {} of {} interrupts {} other CPUs instead of {}.** ({}; {} to {} against {} to {} in {condition}{needed})",
+            "**One {} of {} interrupts {} other CPUs instead of {}.** ({}; {} to {} against {} to {} in {condition})",
             line.base.unit,
             line.name,
             figure(new.median),

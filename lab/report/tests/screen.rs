@@ -200,6 +200,19 @@ fn what_is_published_has_what_was_needed() {
     assert!(text.lines().all(|line| line.chars().count() < 120), "{text}");
 }
 
+/// The tour's own screen, as long as it is today.
+#[test]
+fn the_published_demo_fits_one_screen() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/measured/data/demo.json");
+    let results = Results::from_json(&fs::read(path).expect("read"), "demo.json").expect("results");
+    for width in [100, 120] {
+        let text = at(&results, width, false);
+        assert!(text.lines().count() <= 40, "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
+        assert!(text.contains("avoided") && text.contains("accessed assists"), "{width}:\n{text}");
+    }
+}
+
 /// What this checkout publishes comes from the results that it keeps: `ceasefire lab publish` writes it anew.
 #[test]
 fn no_published_figure_is_kept_by_hand() {
