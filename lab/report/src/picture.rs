@@ -76,6 +76,7 @@ fn draw(results: &Results, summary: &Summary, is_alone: bool) -> Svg {
         svg.text("tick", Anchor::Start, (x + 14.0, top - 21.5), &format!("needed by {}", summary.names[0]));
     }
     svg.text("tick", Anchor::End, (WIDTH - 16.0, top - 21.5), "received per unit of work");
+    let mut marks = Vec::new();
     for (index, line) in lines.iter().enumerate() {
         let y = top + pitch * index as f64;
         let middle = y + (pitch - GAP) / 2.0 + 4.5;
@@ -89,7 +90,7 @@ fn draw(results: &Results, summary: &Summary, is_alone: bool) -> Svg {
         svg.line("axis", (left, y - 1.0), (left, y + pitch - GAP + 1.0));
         if let Some(needed) = needed_share(line.base) {
             let x = left + needed / most * width;
-            svg.line("needed", (x, y - 2.0), (x, y + pitch - GAP + 1.0));
+            marks.push(((x, y - 2.0), (x, y + pitch - GAP + 1.0)));
         }
         svg.text("tick", Anchor::End, (WIDTH - 16.0, middle), &figures(line));
     }
@@ -99,6 +100,10 @@ fn draw(results: &Results, summary: &Summary, is_alone: bool) -> Svg {
             svg.line("grid", (x, top - 4.0), (x, bottom - 4.0));
         }
         svg.text("tick", Anchor::Middle, (x, bottom + 13.0), &format!("{percent} %"));
+    }
+    // Over the grid, which would cover one at 100 %.
+    for (from, to) in marks {
+        svg.line("needed", from, to);
     }
     if is_alone {
         for (index, note) in notes.iter().enumerate() {

@@ -20,7 +20,7 @@ pub(super) fn first(results: &Results) -> Markup {
     }
     let place = summary.place().unwrap_or_else(|| "most threads".into());
     let needed = match summary.knows_needed() {
-        true => format!(" The mark is what {} needed: nobody can do with less.", summary.names[0]),
+        true => format!(" The mark is what {} needed.", summary.names[0]),
         false => String::new(),
     };
     html! {
