@@ -7,7 +7,7 @@
 
 mod common;
 use common::checked::{self, consoles, counted, lab, violation, without_error, TRAPS};
-use common::{results, root, row, Scratch};
+use common::{close, median, results, root, row, Scratch};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -176,6 +176,78 @@ fn a_machine_without_the_oracle_checks_nothing() {
     assert!(counted(row, "zap_idle") >= 1024, "{row}");
     assert_eq!((row["checked"].as_u64(), row["violations"].as_u64()), (Some(0), Some(0)), "{row}");
     assert!(consoles(&out).contains("no TLB oracle here: nothing is checked"), "{}", consoles(&out));
+}
+
+/// How far a figure is from what it must be at most, as a share of the targets: what the controls are allowed.
+const SLACK: f64 = 0.01;
+/// Of 8 vCPUs, all but the caller's.
+const TARGETS: f64 = 7.0;
+
+/// The only row of a run in this mode, on TLBs that take no liberties.
+fn plain(mode: &str, args: &[&str]) -> Value {
+    let args = [args, &["--cpus", "8", "--tlb", "plain"]].concat();
+    let results = checked::clean(&args, &checked::chosen("ORACLE", "abis-debug", mode, ""));
+    row(&results, args[0], 8).clone()
+}
+
+/// In every repeat.
+fn is(row: &Value, field: &str, expected: f64) {
+    for end in ["min", "median", "max"] {
+        let measured = row[field][end].as_f64().unwrap_or_else(|| panic!("no {field}: {row}"));
+        let slack = SLACK * TARGETS;
+        assert!((measured - expected).abs() <= slack, "{field} {end} is {measured}, not {expected}: {row}");
+    }
+}
+
+/// So many targets are needed as CPUs hold the page, whatever a kernel sends.
+#[test]
+fn those_that_hold_the_page_are_needed() {
+    for (mode, received) in [("off", TARGETS), ("full", 0.0)] {
+        let untouched = plain(mode, &["munmap"]);
+        is(&untouched, "received_per_unit", received);
+        is(&untouched, "needed_per_unit", 0.0);
+        is(&untouched, "unasked_per_unit", 0.0);
+        for (args, holders) in [
+            (&["munmap-shared"][..], TARGETS),
+            (&["munmap-shared", "--set", "holders=3"], 3.0),
+            (&["munmap-shared", "--set", "holders=0"], 0.0),
+        ] {
+            let shared = plain(mode, args);
+            println!(
+                "{mode}: {}, {holders} hold the page: needed {}",
+                args[0], shared["needed_per_unit"]["median"]
+            );
+            // A page that the caller alone has touched is private in mode full.
+            is(&shared, "received_per_unit", if holders > 0.0 { TARGETS } else { received });
+            is(&shared, "needed_per_unit", holders);
+            is(&shared, "unasked_per_unit", 0.0);
+        }
+    }
+}
+
+/// fork flushes everything, and asks nobody about it.
+#[test]
+fn what_nobody_is_asked_about_counts_as_needed_and_as_unasked() {
+    for mode in ["off", "full"] {
+        let forked = plain(mode, &["fork"]);
+        is(&forked, "unasked_per_unit", TARGETS);
+        // The page that the parent then writes is asked about: the spinners do not hold it.
+        is(&forked, "needed_per_unit", TARGETS);
+        let received = median(&forked, "received_per_unit");
+        assert!(close(received, 2.0 * TARGETS, 0.1), "{received} received: {forked}");
+    }
+}
+
+/// A kernel that could ask a machine, and a machine that cannot answer: not zero, but unknown.
+#[test]
+fn nobody_knows_what_is_needed_without_the_oracle() {
+    let args = ["munmap", "--cpus", "2", "--tlb", "stock"];
+    let results = checked::clean(&args, &checked::chosen("ORACLE", "abis-debug", "off", ""));
+    let row = row(&results, "munmap", 2);
+    assert!(close(median(row, "received_per_unit"), 1.0, SLACK), "{row}");
+    for field in ["needed_per_unit", "unasked_per_unit"] {
+        assert!(row[field].is_null(), "{field}: {row}");
+    }
 }
 
 fn budget() -> u64 {

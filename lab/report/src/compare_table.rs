@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A comparison for a terminal: absolute figures beside every percentage.
 
-use crate::numbers::{figure, percent};
+use crate::numbers::{figure, percent, share};
 use ceasefire_base::text::{clean, flow, pad_left, pad_right, width, wrap, Options, Paint};
 use ceasefire_results::compare::{Change, Comparison, Regression, RowChange, RowName, JUDGED};
 
@@ -21,12 +21,10 @@ pub fn render(comparison: &Comparison, options: &Options) -> String {
         lines.extend(wrap(&title, "", 2, columns).iter().map(|line| options.paint(Paint::Strong, line)));
         let (equal, moved): (Vec<&Change>, Vec<&Change>) =
             row.changes.iter().partition(|change| change.a == change.b);
-        if let (Some(avoidable), Some(avoided)) = (row.avoidable, row.avoided_percent) {
-            let sentence =
-                format!("avoided: {avoided:.1} % of the {} targets that nobody needed", figure(avoidable));
+        lines.extend(moved_lines(&moved, options));
+        if let Some(sentence) = avoided(row) {
             lines.extend(wrap(&sentence, "  ", 4, columns));
         }
-        lines.extend(moved_lines(&moved, options));
         if !equal.is_empty() {
             let names: Vec<&str> = equal.iter().map(|change| change.title.as_str()).collect();
             let sentence = format!("unchanged: {}", names.join(", "));
@@ -58,6 +56,17 @@ pub fn render(comparison: &Comparison, options: &Options) -> String {
     let mut text = lines.join("\n");
     text.push('\n');
     text
+}
+
+/// Where the targets changed at all.
+fn avoided(row: &RowChange) -> Option<String> {
+    let received = row.changes.iter().find(|change| change.figure == "received" && change.a != change.b)?;
+    let mark = if received.within_spread { " =" } else { "" };
+    Some(format!(
+        "avoided: {} of the {} targets that nobody needed{mark}",
+        share(row.avoided_percent?),
+        figure(row.avoidable?)
+    ))
 }
 
 fn words(change: &Change) -> String {

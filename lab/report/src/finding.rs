@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The one sentence above a report: computed from the rows, with its condition, and nothing else.
 
-use crate::numbers::{figure, prose_percent as percent};
+use crate::numbers::{figure, prose_percent as percent, share};
 use crate::rows::{list, shown};
 use crate::summary::{Change, Summary};
 use ceasefire_base::text::count;
 use ceasefire_results::schema::{Results, Row};
-use ceasefire_results::stats;
+use ceasefire_results::{stats, Avoided};
 use std::collections::BTreeSet;
 
 pub(crate) const SHOOTDOWN: &str =
@@ -137,6 +137,9 @@ pub(crate) fn against(summary: &Summary, other: usize) -> String {
             if zero == 1 { "receives" } else { "receive" }
         ));
     }
+    if let Some(words) = avoided(summary, other) {
+        sentence.push_str(&format!(". {words}"));
+    }
     let mut beside: Vec<(&str, u64)> = Vec::new();
     for title in summary.lines.iter().flat_map(|line| line.rises_of(other)).map(|rise| rise.counter.title) {
         match beside.iter_mut().find(|(known, _)| *known == title) {
@@ -153,4 +156,31 @@ pub(crate) fn against(summary: &Summary, other: usize) -> String {
         true => format!("{sentence}. Nothing rose beside it: not other IPIs, full flushes, walks or faults."),
         false => format!("{sentence}. What rose beside it: {}.", list(&beside)),
     }
+}
+
+/// The part of it that nobody needed.
+fn avoided(summary: &Summary, other: usize) -> Option<String> {
+    let baseline = &summary.names[0];
+    let told = || summary.lines.iter().filter(|line| !line.is_silent());
+    let shares: Vec<f64> =
+        told().filter_map(|line| line.avoided(other)).filter_map(Avoided::proved).collect();
+    let all_needed =
+        told().filter(|line| line.avoided(other) == Some(Avoided::NothingToAvoid)).count() as u64;
+    let number = |is: &dyn Fn(f64) -> bool| shares.iter().filter(|percent| is(**percent)).count();
+    let needed = format!("{baseline} needed every target in {}", count(all_needed, "workload"));
+    let Some(middle) = stats::median(&shares) else {
+        return (all_needed > 0).then_some(needed);
+    };
+    let mut sentence = format!(
+        "It avoids a median of {} of the targets that {baseline} did not need, over {}: all in {}, some in {}, none in {}",
+        share(middle).replace('-', "\u{2212}"),
+        count(shares.len() as u64, "workload"),
+        number(&|percent| percent >= 100.0),
+        number(&|percent| percent > 0.0 && percent < 100.0),
+        number(&|percent| percent <= 0.0),
+    );
+    if all_needed > 0 {
+        sentence.push_str(&format!("; {needed}"));
+    }
+    Some(sentence)
 }

@@ -74,6 +74,17 @@ pub fn prose_percent(value: f64) -> String {
     percent(value).replace('-', "\u{2212}")
 }
 
+/// Of a whole: `97.5 %`. All but something is not all, and nothing has no sign.
+pub fn share(value: f64) -> String {
+    match value {
+        100.0 => "100 %".into(),
+        value if value.abs() < 0.05 => "0 %".into(),
+        value if (99.95..100.0).contains(&value) => "99.9 %".into(),
+        value if value.abs() >= 9_999.5 => format!("{} %", grouped(value)),
+        value => format!("{value:.1} %"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,6 +122,24 @@ mod tests {
             [(0.01, "0.0 %"), (-92.04, "-92.0 %"), (3.0, "+3.0 %"), (123_456.0, "+123,456 %")]
         {
             assert_eq!(percent(value), text);
+        }
+    }
+
+    #[test]
+    fn a_share_is_all_only_if_it_is_all() {
+        for (value, text) in [
+            (100.0, "100 %"),
+            (99.95, "99.9 %"),
+            (99.999_9, "99.9 %"),
+            (99.94, "99.9 %"),
+            (100.04, "100.0 %"),
+            (125.0, "125.0 %"),
+            (0.0, "0 %"),
+            (-0.01, "0 %"),
+            (-50.0, "-50.0 %"),
+            (-123_456.0, "-123,456 %"),
+        ] {
+            assert_eq!(share(value), text, "{value}");
         }
     }
 

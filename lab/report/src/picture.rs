@@ -24,7 +24,7 @@ const STYLE: &str =
     "svg{font-family:system-ui,-apple-system,'Segoe UI',Roboto,'Noto Sans','DejaVu Sans',sans-serif}\
 text{font-size:13px;fill:#4c545d}.card{fill:#fbfaf7}.title{font-size:18px;font-weight:600;fill:#1d2126}\
 .value{fill:#1d2126;font-weight:600}.grid{stroke:#dfdcd4}.axis{stroke:#59616b}\
-.s0{fill:#a9b2bb}.s1{fill:#b8501a}.s2{fill:#1d7a5f}.s3{fill:#7a4a9e}.s4{fill:#8a6d00}.s5{fill:#1f5fa8}";
+.needed{stroke:#1d2126;stroke-width:2}.s0{fill:#a9b2bb}.s1{fill:#b8501a}.s2{fill:#1d7a5f}.s3{fill:#7a4a9e}.s4{fill:#8a6d00}.s5{fill:#1f5fa8}";
 
 /// Refuses what a page refuses, and a file in which nothing is compared.
 pub fn file(results: &Results) -> Result<String> {
@@ -71,7 +71,12 @@ fn draw(results: &Results, summary: &Summary, is_alone: bool) -> Svg {
         svg.text("tick", Anchor::Start, (x + 18.0, top - 21.5), name);
         x += 46.0 + 7.5 * name.chars().count() as f64;
     }
+    if summary.knows_needed() {
+        svg.line("needed", (x + 6.0, top - 33.0), (x + 6.0, top - 19.0));
+        svg.text("tick", Anchor::Start, (x + 14.0, top - 21.5), &format!("needed by {}", summary.names[0]));
+    }
     svg.text("tick", Anchor::End, (WIDTH - 16.0, top - 21.5), "received per unit of work");
+    let mut marks = Vec::new();
     for (index, line) in lines.iter().enumerate() {
         let y = top + pitch * index as f64;
         let middle = y + (pitch - GAP) / 2.0 + 4.5;
@@ -83,6 +88,10 @@ fn draw(results: &Results, summary: &Summary, is_alone: bool) -> Svg {
             svg.rect(&class, (left, y + BAR * place as f64), (length, BAR - 1.0));
         }
         svg.line("axis", (left, y - 1.0), (left, y + pitch - GAP + 1.0));
+        if let Some(needed) = needed_share(line.base) {
+            let x = left + needed / most * width;
+            marks.push(((x, y - 2.0), (x, y + pitch - GAP + 1.0)));
+        }
         svg.text("tick", Anchor::End, (WIDTH - 16.0, middle), &figures(line));
     }
     for percent in [0, 25, 50, 75, 100] {
@@ -91,6 +100,10 @@ fn draw(results: &Results, summary: &Summary, is_alone: bool) -> Svg {
             svg.line("grid", (x, top - 4.0), (x, bottom - 4.0));
         }
         svg.text("tick", Anchor::Middle, (x, bottom + 13.0), &format!("{percent} %"));
+    }
+    // Over the grid, which would cover one at 100 %.
+    for (from, to) in marks {
+        svg.line("needed", from, to);
     }
     if is_alone {
         for (index, note) in notes.iter().enumerate() {
@@ -104,6 +117,12 @@ fn draw(results: &Results, summary: &Summary, is_alone: bool) -> Svg {
 fn share(base: &Row, row: &Row) -> Option<f64> {
     let old = base.received_per_unit?.median;
     (old > 0.0).then_some(row.received_per_unit?.median / old)
+}
+
+/// What had to be received, likewise.
+fn needed_share(base: &Row) -> Option<f64> {
+    let old = base.received_per_unit?.median;
+    (old > 0.0).then_some(base.needed_per_unit?.median / old)
 }
 
 /// `7.00, 7.00, 0`
@@ -152,7 +171,7 @@ fn notes(results: &Results, summary: &Summary, lines: &[&Line]) -> Vec<String> {
         (!all.is_empty()).then(|| list(&all))
     };
     let is_drawn = |line: &Line| lines.iter().any(|drawn| drawn.name == line.name);
-    let is_shared = |line: &Line| results.about(&line.base.workload).is_some_and(|about| about.shared);
+    let is_shared = |line: &Line| results.is_shared(line.base);
     let mut notes = vec![condition(results, summary)];
     notes.extend(
         names(&|line| is_drawn(line) && is_shared(line))

@@ -321,8 +321,9 @@ fn wrapped(text: &str, first: &str) -> String {
 
 /// Baseline and last variant; workloads with the same figures share a line.
 fn gain(results: &Results, summary: &Summary) -> String {
-    let mut rows: Vec<(Vec<String>, [String; 3])> = Vec::new();
-    let is_shared = |line: &Line| results.about(&line.base.workload).is_some_and(|about| about.shared);
+    let knows_needed = summary.knows_needed();
+    let mut rows: Vec<(Vec<String>, Vec<String>)> = Vec::new();
+    let is_shared = |line: &Line| results.is_shared(line.base);
     let (mut same, mut shared) = (Vec::new(), Vec::new());
     for line in summary.lines.iter().filter(|line| !line.is_silent()) {
         let Some((other, change)) = last(line) else { continue };
@@ -332,7 +333,11 @@ fn gain(results: &Results, summary: &Summary) -> String {
             continue;
         }
         let new = median(line.others[other].and_then(|row| row.received_per_unit));
-        let cells = [median(line.received()), new, minus(&change.words())];
+        let mut cells = vec![median(line.received()), new, minus(&change.words())];
+        if knows_needed {
+            cells[2] = minus(&line.avoided_words(other).unwrap_or_default());
+            cells.insert(1, median(line.base.needed_per_unit));
+        }
         let has_room =
             |names: &[String]| names.iter().map(|name| width(name) + 2).sum::<usize>() < COLUMNS / 2;
         match rows.iter_mut().find(|(names, known)| *known == cells && has_room(names)) {
@@ -341,9 +346,12 @@ fn gain(results: &Results, summary: &Summary) -> String {
         }
     }
     let (baseline, last) = (&summary.names[0], &summary.names[summary.names.len() - 1]);
-    let mut text = format!("| workload | `{baseline}` | `{last}` | change |\n|---|---|---|---|\n");
-    for (names, [old, new, change]) in rows {
-        text += &format!("| {} | {old} | {new} | {change} |\n", names.join(", "));
+    let mut text = match knows_needed {
+        true => format!("| workload | `{baseline}` | needed | `{last}` | avoided |\n|---|---|---|---|---|\n"),
+        false => format!("| workload | `{baseline}` | `{last}` | change |\n|---|---|---|---|\n"),
+    };
+    for (names, cells) in rows {
+        text += &format!("| {} | {} |\n", names.join(", "), cells.join(" | "));
     }
     let mut sentences = Vec::new();
     if !same.is_empty() {
@@ -366,15 +374,17 @@ fn demo_table(results: &Results, summary: &Summary) -> String {
     let repeats = summary.lines.iter().map(|line| line.base.repeats).max().unwrap_or(0);
     let mut text = wrapped(&format!("Condition: {}.", condition(environment, summary.place(), repeats)), "");
     text += &format!("\n{}", wrapped(&format!("Sources: {}.", hashes(environment)), ""));
-    text += "\n| workload | ";
-    text += &summary.names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" | ");
-    text += " |\n|---|";
-    text += &"---|".repeat(summary.names.len());
-    text.push('\n');
+    let mut heads: Vec<String> = summary.names.iter().map(|name| format!("`{name}`")).collect();
+    if summary.knows_needed() {
+        let variants = heads.split_off(1);
+        heads.push("needed".into());
+        heads.extend(variants.into_iter().flat_map(|name| [name, "avoided".into()]));
+    }
+    text += &format!("\n| workload | {} |\n|---|{}\n", heads.join(" | "), "---|".repeat(heads.len()));
     let mut rose = Vec::new();
     for line in &summary.lines {
         // Without ranges where a line would be too long; the data beside the page have them.
-        let row = [true, false].map(|has_ranges| demo_row(line, has_ranges));
+        let row = [true, false].map(|has_ranges| demo_row(line, has_ranges, summary.knows_needed()));
         text += row.iter().find(|row| width(row) <= COLUMNS).unwrap_or(&row[1]);
         text.push('\n');
         let words = |rise: &Rise| format!("{} (`{}`)", rise.words(), summary.names[rise.variant]);
@@ -384,6 +394,9 @@ fn demo_table(results: &Results, summary: &Summary) -> String {
         }
     }
     let rose = if rose.is_empty() { "nothing".into() } else { rose.join("; ") };
+    if let Some(words) = summary.unasked() {
+        text += &format!("\n{}", wrapped(&words, ""));
+    }
     text += &format!("\n{}\n", wrapped(&format!("What rose beside it: {rose}."), ""));
     let held = results.controls.iter().filter(|control| control.ok == Some(true)).count();
     let mut words = format!("{held} of {} control figures hold.", results.controls.len());
@@ -396,7 +409,7 @@ fn demo_table(results: &Results, summary: &Summary) -> String {
     text + &wrapped(&words, "")
 }
 
-fn demo_row(line: &Line, has_ranges: bool) -> String {
+fn demo_row(line: &Line, has_ranges: bool, knows_needed: bool) -> String {
     let value = |row: Option<&Row>| match row.and_then(|row| row.received_per_unit) {
         None => "-".to_string(),
         Some(spread) if has_ranges && figure(spread.min) != figure(spread.max) => {
@@ -405,7 +418,12 @@ fn demo_row(line: &Line, has_ranges: bool) -> String {
         Some(spread) => figure(spread.median),
     };
     let mut cells = vec![format!("`{}`", line.name), value(Some(line.base))];
+    cells.extend(knows_needed.then(|| median(line.base.needed_per_unit)));
     for (other, row) in line.others.iter().enumerate() {
+        if knows_needed {
+            cells.extend([value(*row), minus(&line.avoided_words(other).unwrap_or_default())]);
+            continue;
+        }
         let change = match line.change(other) {
             Some(change @ (Change::Percent(_) | Change::FromZero)) => format!(" {}", minus(&change.words())),
             _ => String::new(),
@@ -415,9 +433,12 @@ fn demo_row(line: &Line, has_ranges: bool) -> String {
     format!("| {} |", cells.join(" | "))
 }
 
-/// A true minus sign.
+/// A true minus sign; alone it is a dash.
 fn minus(text: &str) -> String {
-    text.replace('-', "\u{2212}")
+    match text {
+        "-" => text.into(),
+        text => text.replace('-', "\u{2212}"),
+    }
 }
 
 fn of_paper(paper: &Paper) -> Blocks {

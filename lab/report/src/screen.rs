@@ -3,7 +3,7 @@
 //! what rose; then whether the counts can be believed, and where the rest is.
 
 use crate::numbers::{figure, grouped, median};
-use crate::summary::{Avoided, Change, Line, Summary};
+use crate::summary::{Change, Line, Summary};
 use ceasefire_base::text::{clean, flow, pad_left, pad_right, width, wrap, Options, Paint};
 use ceasefire_results::schema::{Results, Row};
 use std::path::Path;
@@ -41,6 +41,9 @@ pub fn render(results: &Results, files: &Files, options: &Options) -> String {
         let names: Vec<String> = silent.iter().map(|line| with_rises(&summary, line)).collect();
         say(None, format!("No shootdown in any: {}.", names.join(", ")));
     }
+    if let Some(unasked) = summary.unasked() {
+        say(None, unasked);
+    }
     if let Some(memory) = memory(results, &summary) {
         say(None, memory);
     }
@@ -53,16 +56,15 @@ pub fn render(results: &Results, files: &Files, options: &Options) -> String {
     let words = format!("Not measured: {} skipped, {} failed.", results.skipped.len(), results.failed.len());
     say(missing.then_some(Paint::Doubt), words);
     say(None, format!("Report: {}; data: {}", files.page.display(), files.data.display()));
-    let (unit, marks) = (
-        "How to read it: CPUs interrupted per unit of the workload's work, median of the repeats; less is better.",
-        match summary.knows_needed() {
-            true => {
-                "needed = of these, CPUs that held what was flushed, by the machine's TLBs; avoided = share of the rest; \
-                 none = within the repeats' spread; - = all was needed."
-            }
-            false => "same = within the repeats' spread, or 1 %.",
-        },
-    );
+    let marks = match summary.knows_needed() {
+        true => {
+            "needed = those that held what was flushed, by the machine's TLBs; avoided = share of the others; none = within \
+             the repeats' spread, or 1 %; - = all were needed."
+        }
+        false => "same = within the repeats' spread, or 1 %.",
+    };
+    let unit =
+        "How to read it: CPUs interrupted per unit of the workload's work, median of the repeats; less is better.";
     say(Some(Paint::Quiet), format!("{unit} {marks}"));
     lines.iter().map(|line| line.trim_end()).collect::<Vec<_>>().join("\n") + "\n"
 }
@@ -72,7 +74,7 @@ fn title(summary: &Summary) -> String {
     let kernel = summary.kernel.as_ref().map_or_else(String::new, |kernel| format!(", kernel {kernel}"));
     match summary.names.first().filter(|_| summary.is_compared()) {
         Some(baseline) if summary.knows_needed() => {
-            format!("TLB shootdowns received{place}{kernel}: avoided of what {baseline} need not send")
+            format!("TLB shootdowns received{place}{kernel}: needed and avoided against {baseline}")
         }
         Some(baseline) => format!("TLB shootdowns received{place}{kernel}: change against {baseline}"),
         None => format!("TLB shootdowns received{place}{kernel}"),
@@ -93,7 +95,7 @@ fn cells(line: &Line, knows_needed: bool) -> Vec<String> {
 /// The share that is avoided, or the change where nobody knows what was needed.
 fn gain(line: &Line, index: usize, knows_needed: bool) -> String {
     match knows_needed {
-        true => line.avoided(index).map_or_else(String::new, Avoided::words),
+        true => line.avoided_words(index).unwrap_or_default(),
         false => line.change(index).map_or_else(String::new, Change::words),
     }
 }
@@ -149,19 +151,28 @@ fn table(summary: &Summary, told: &[&Line], options: &Options) -> Vec<String> {
     if used > columns {
         return stacked(summary, told, options);
     }
-    let has_column = compared && room >= ROSE_WIDTH_MIN;
+    // Without the variants' names where these make a line too long.
+    let fits = |is_named: &bool| told.iter().all(|line| width(&rose(summary, line, room, *is_named)) <= room);
+    let is_named = Some(room).filter(|room| compared && *room >= ROSE_WIDTH_MIN);
+    let is_named = is_named.and_then(|_| [true, false].into_iter().find(fits));
+    let has_column = is_named.is_some();
     let title = if has_column { format!("{}{}{ROSE}", row(&head), " ".repeat(GAP)) } else { row(&head) };
     let mut lines = vec![options.paint(Paint::Quiet, title.trim_end())];
     for (line, cells) in told.iter().zip(&body) {
         let text = row(cells);
         let text = paint(line).map_or_else(|| text.clone(), |paint| options.paint(paint, &text));
-        if has_column {
-            lines.push(format!("{text}{}{}", " ".repeat(GAP), rose(summary, line, room)));
+        if let Some(is_named) = is_named {
+            lines.push(format!("{text}{}{}", " ".repeat(GAP), rose(summary, line, room, is_named)));
             continue;
         }
         lines.push(text);
         if !line.rises().is_empty() {
-            lines.extend(wrap(&format!("rose: {}", rose(summary, line, usize::MAX)), "    ", 6, columns));
+            lines.extend(wrap(
+                &format!("rose: {}", rose(summary, line, usize::MAX, true)),
+                "    ",
+                6,
+                columns,
+            ));
         }
     }
     lines
@@ -180,6 +191,7 @@ fn stacked(summary: &Summary, told: &[&Line], options: &Options) -> Vec<String> 
         for (name, pair) in summary.names.iter().skip(1).zip(variants) {
             let gain = match pair[1].as_str() {
                 "" => String::new(),
+                "-" if knows_needed => String::new(),
                 gain if knows_needed => format!(" (avoided {gain})"),
                 gain => format!(" ({gain})"),
             };
@@ -199,13 +211,13 @@ fn stacked(summary: &Summary, told: &[&Line], options: &Options) -> Vec<String> 
 }
 
 /// What rose, the largest rise first, as many as there is room for.
-fn rose(summary: &Summary, line: &Line, room: usize) -> String {
+fn rose(summary: &Summary, line: &Line, room: usize, is_named: bool) -> String {
     let rises = line.rises();
     if rises.is_empty() {
         return if line.others.iter().any(Option::is_some) { "nothing".into() } else { String::new() };
     }
     // Which variant needs saying only where there are several.
-    let words = |rise: &crate::summary::Rise| match summary.names.len() > 2 {
+    let words = |rise: &crate::summary::Rise| match is_named && summary.names.len() > 2 {
         true => format!("{} ({})", rise.words(), clean(&summary.names[rise.variant])),
         false => rise.words(),
     };
@@ -226,7 +238,7 @@ fn rose(summary: &Summary, line: &Line, room: usize) -> String {
 fn with_rises(summary: &Summary, line: &Line) -> String {
     match line.rises().is_empty() {
         true => clean(&line.name),
-        false => format!("{} (rose: {})", clean(&line.name), rose(summary, line, usize::MAX)),
+        false => format!("{} (rose: {})", clean(&line.name), rose(summary, line, usize::MAX, true)),
     }
 }
 

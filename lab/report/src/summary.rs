@@ -2,10 +2,12 @@
 //! Variants of one kernel, or kernels, side by side: a line per workload where most threads ran, each variant held
 //! against the first, and what rose beside it.
 
-use crate::numbers::{figure, percent};
+use crate::numbers::{figure, percent, share};
 use crate::rows::{kernels, shown};
+use ceasefire_base::text::clean;
 use ceasefire_results::schema::{counter, Condition, Counter, Results, Row};
 use ceasefire_results::stats::Spread;
+use ceasefire_results::Avoided;
 
 /// What a gain could have moved to, or cost.
 const WATCHED: &[&str] = &[
@@ -52,42 +54,6 @@ pub(crate) enum Change {
 
 /// A smaller change, in per cent, is not worth a word.
 const CHANGE_PERCENT: f64 = 1.0;
-
-/// How much of what nobody needed, in the baseline, a variant avoids.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Avoided {
-    /// All that the baseline interrupts it needs, but for [`CHANGE_PERCENT`].
-    NothingToAvoid,
-    /// The repeats of both overlap.
-    Same,
-    Percent(f64),
-}
-
-impl Avoided {
-    fn of(base: &Row, other: &Row) -> Option<Avoided> {
-        let (old, new, avoidable) =
-            (base.received_per_unit?, other.received_per_unit?, base.avoidable_per_unit()?);
-        if avoidable <= old.median * CHANGE_PERCENT / 100.0 {
-            return Some(Avoided::NothingToAvoid);
-        }
-        if old.overlaps(&new) {
-            return Some(Avoided::Same);
-        }
-        Some(Avoided::Percent((old.median - new.median) / avoidable * 100.0))
-    }
-
-    pub fn words(self) -> String {
-        match self {
-            Avoided::NothingToAvoid => "-".into(),
-            Avoided::Same => "none".into(),
-            // All but something is not all.
-            // Less than a hundredth is noise.
-            Avoided::Percent(share) if share.abs() < CHANGE_PERCENT => "none".into(),
-            Avoided::Percent(share) if share < 100.0 && share > 99.9 => "99.9 %".into(),
-            Avoided::Percent(share) => format!("{share:.1} %"),
-        }
-    }
-}
 
 pub(crate) struct Rise {
     /// Index of the variant.
@@ -178,9 +144,20 @@ impl<'a> Summary<'a> {
         self.lines.iter().any(|line| line.others.iter().any(Option::is_some))
     }
 
-    /// Whether a machine has told which targets were needed.
+    /// Whether the machine was asked which of the baseline's targets were needed.
     pub fn knows_needed(&self) -> bool {
         self.lines.iter().any(|line| line.base.needed_per_unit.is_some())
+    }
+
+    /// Where the baseline may have needed less, because nobody was asked.
+    pub fn unasked(&self) -> Option<String> {
+        let is_unasked =
+            |line: &&Line| line.base.unasked_per_unit.is_some_and(|unasked| unasked.median > 0.0);
+        let words = |line: &Line| {
+            format!("{} {}", clean(&line.name), crate::numbers::median(line.base.unasked_per_unit))
+        };
+        let all: Vec<String> = self.lines.iter().filter(is_unasked).map(words).collect();
+        (!all.is_empty()).then(|| format!("Counted as needed because nobody was asked: {}.", all.join(", ")))
     }
 
     /// Threads and machine, where they are everywhere the same: `8 threads on 8 vCPUs`.
@@ -212,9 +189,22 @@ impl<'a> Line<'a> {
         Some(Change::of(self.received()?, self.others[other]?.received_per_unit?))
     }
 
-    /// Of what the baseline need not have sent, by a variant's place after it; `None` where no machine tells.
+    /// How much a variant, by its place after the baseline, spares of what nobody needed.
     pub fn avoided(&self, other: usize) -> Option<Avoided> {
         Avoided::of(self.base, self.others[other]?)
+    }
+
+    /// The same in a word; `None` where no machine tells.
+    pub fn avoided_words(&self, other: usize) -> Option<String> {
+        let avoided = self.avoided(other)?;
+        Some(match (avoided.proved(), self.change(other)) {
+            (Some(0.0), _) => "none".into(),
+            (Some(percent), _) => share(percent),
+            // Where all is needed there is no share of the rest; but there may be more of it.
+            (None, Some(Change::FromZero)) => "more".into(),
+            (None, Some(Change::Percent(change))) if change > 0.0 => "more".into(),
+            (None, _) => "-".into(),
+        })
     }
 
     /// No variant receives anything.

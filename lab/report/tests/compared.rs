@@ -215,6 +215,49 @@ fn a_machine_that_counts_and_one_that_does_not_are_one_warning() {
     assert!(text.contains("walks") && text.contains("+12.5 %"), "{text}");
 }
 
+/// The share is of what the first file's kernel did not need; where nobody was asked nothing is said about it.
+#[test]
+fn a_comparison_says_how_much_of_the_needless_is_avoided() {
+    let exactly = |value: f64| spread(value, value, value);
+    let asked = |received: Option<Spread>, needed: f64| Row {
+        received_per_unit: received,
+        needed_per_unit: exactly(needed),
+        unasked_per_unit: exactly(0.0),
+        ..row(exactly(1.0))
+    };
+    let of = |a: Row, b: Row| {
+        let comparison = compare(&file(vec![a]), &file(vec![b]), &[]).expect("comparable");
+        let json: serde_json::Value =
+            serde_json::from_str(&comparison.to_json().expect("writes")).expect("JSON");
+        let text = ceasefire_report::comparison(&comparison, &Options { width: 100, colour: false });
+        let line = text.lines().find(|line| line.trim().starts_with("avoided")).unwrap_or("").to_string();
+        let row = &json["rows"][0];
+        (row["avoidable"].as_f64(), row["avoided_percent"].as_f64(), line, comparison.warnings)
+    };
+    for (a, b, avoidable, percent, line) in [
+        // What the second needs plays no part.
+        (asked(exactly(8.0), 4.0), asked(exactly(5.0), 1.0), 4.0, Some(75.0), "75.0 % of the 4.00"),
+        (asked(exactly(8.0), 4.0), asked(exactly(10.0), 4.0), 4.0, Some(-50.0), "-50.0 % of the 4.00"),
+        (asked(exactly(7.0), 7.0), asked(exactly(9.0), 7.0), 0.0, None, ""),
+        (asked(exactly(7.0), 0.0), asked(exactly(7.0), 0.0), 7.0, Some(0.0), ""),
+    ] {
+        let (found, share, said, warnings) = of(a, b);
+        assert_eq!((found, share), (Some(avoidable), percent), "{line}");
+        match line {
+            "" => assert_eq!(said, ""),
+            line => assert_eq!(said, format!("  avoided: {line} targets that nobody needed")),
+        }
+        assert!(warnings.is_empty(), "{warnings:?}");
+    }
+    let (_, _, said, _) = of(asked(spread(6.0, 8.0, 9.0), 4.0), asked(spread(7.0, 7.5, 8.5), 4.0));
+    assert_eq!(said, "  avoided: 12.5 % of the 4.00 targets that nobody needed =");
+    let plain = || Row { received_per_unit: exactly(3.0), ..row(exactly(1.0)) };
+    assert_eq!(of(plain(), plain()), (None, None, String::new(), vec![]), "two files without it");
+    let (found, share, said, warnings) = of(plain(), asked(exactly(1.0), 1.0));
+    assert_eq!((found, share, said.as_str()), (None, None, ""));
+    assert_eq!(warnings, ["only one of the kernels asks which targets were needed"]);
+}
+
 /// With and without an argument of the kernel are two rows; a file that has one of them alone is compared, and says so.
 #[test]
 fn rows_of_other_kernel_arguments_are_told_apart() {

@@ -72,6 +72,46 @@ fn walks_stand_beside_the_counts_where_a_machine_counts_them() {
     }
 }
 
+/// What was needed stands beside the targets where a kernel asked, and nowhere else: a row of a vanilla kernel has a dash.
+#[test]
+fn needed_targets_stand_where_a_kernel_asked() {
+    let without = sample::two_kernels();
+    let mut with = sample::two_kernels();
+    for row in with.rows.iter_mut().filter(|row| row.mode.is_some() && !row.cost) {
+        row.needed_per_unit = row.received_per_unit;
+        row.unasked_per_unit = Some(Spread { median: 0.25, min: 0.25, max: 0.25 });
+    }
+    for width in [60, 100, 160] {
+        assert!(!render(&without, &plain(width)).contains("needed"), "at {width} columns");
+        let text = render(&with, &plain(width));
+        assert!(text.contains("needed"), "at {width} columns:\n{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
+    }
+    let [without, with] = [&without, &with].map(|results| report::html(results).expect("a report"));
+    assert!(!without.contains(">needed</th>") && !without.contains(">unasked</th>"));
+    for expected in [">needed</th>", ">unasked</th>", "<dt>needed</dt>", "<dt>unasked</dt>"] {
+        assert!(with.contains(expected), "{expected}");
+    }
+    // The baseline was not asked, so nobody knows what could have been avoided.
+    assert!(!with.contains("It avoids a median") && !with.contains("needed by vanilla"));
+}
+
+#[test]
+fn the_finding_says_how_much_of_the_needless_is_avoided() {
+    let mut results = sample::two_kernels();
+    for row in results.rows.iter_mut().filter(|row| row.mode.is_none() && !row.cost) {
+        let part = if row.workload == "munmap-shared" { 1.0 } else { 0.5 };
+        row.needed_per_unit = row.received_per_unit.map(|spread| Spread {
+            median: spread.median * part,
+            min: spread.min * part,
+            max: spread.max * part,
+        });
+    }
+    let html = report::html(&results).expect("a report");
+    let words = "It avoids a median of";
+    assert!(html.contains(words), "{}", &html[html.find("<h1>").expect("a title")..][..3000]);
+}
+
 /// In cost rows, and only where there is a model; the page says what it is not.
 #[test]
 fn modelled_cycles_stand_in_the_cost_rows() {

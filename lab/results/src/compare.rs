@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Two results files side by side: matched rows, their changes, and which changes are regressions.
 
+use crate::avoided::Avoided;
 use crate::mechanism::Shown;
 use crate::schema::{self, Condition, Results, Row, CONDITIONS};
 use crate::stats::Spread;
@@ -114,9 +115,9 @@ pub struct RowChange {
     pub a: RowName,
     pub b: RowName,
     pub unit: String,
-    /// Targets per unit that `a` need not have interrupted, and the share of them that `b` avoids; null where no machine
-    /// tells, or none could be avoided.
+    /// Targets per unit that `a` need not have interrupted; null where no machine tells.
     pub avoidable: Option<f64>,
+    /// The share of them that `b` avoids; null where there are none, too. See the change of `received` for the spread.
     pub avoided_percent: Option<f64>,
     pub changes: Vec<Change>,
 }
@@ -320,11 +321,6 @@ fn environment_warnings(a: &Results, b: &Results) -> Vec<String> {
     warnings
 }
 
-fn avoided_percent(a: &Row, b: &Row, avoidable: f64) -> Option<f64> {
-    let avoided = a.received_per_unit?.median - b.received_per_unit?.median;
-    (avoidable > 0.0).then(|| avoided / avoidable * 100.0)
-}
-
 /// A file without modelled cycles has no constants to differ in.
 fn differ_in_costs(a: &schema::Environment, b: &schema::Environment) -> bool {
     !a.cycle_costs.is_empty() && !b.cycle_costs.is_empty() && a.cycle_costs != b.cycle_costs
@@ -362,6 +358,9 @@ impl Comparison {
                 _ if counter.source == schema::Source::Machine => {
                     self.warn_once("only one of the machines counts page walks")
                 }
+                _ if counter.source == schema::Source::Oracle => {
+                    self.warn_once("only one of the kernels asks which targets were needed")
+                }
                 _ if counter.source == schema::Source::Model => {
                     self.warn_once("only one of the files has modelled cycles")
                 }
@@ -380,13 +379,12 @@ impl Comparison {
                 changes.push(Change::between(&shown.key(), &shown.counter.title, old, new));
             }
         }
-        let avoidable = a.avoidable_per_unit();
         self.rows.push(RowChange {
             a: RowName::of(a, told),
             b: name,
             unit: b.unit.clone(),
-            avoidable,
-            avoided_percent: avoidable.and_then(|avoidable| avoided_percent(a, b, avoidable)),
+            avoidable: a.avoidable_per_unit(),
+            avoided_percent: Avoided::of(a, b).and_then(Avoided::percent),
             changes,
         });
     }

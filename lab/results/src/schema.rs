@@ -115,6 +115,11 @@ impl Results {
         self.workloads.iter().find(|about| about.name == workload)
     }
 
+    /// Every thread uses every page. A setting may have changed that.
+    pub fn is_shared(&self, row: &Row) -> bool {
+        row.set.is_none() && self.about(&row.workload).is_some_and(|about| about.shared)
+    }
+
     /// Pretty JSON with a final newline; the order of fields is the order of this file.
     pub fn to_json(&self) -> Result<String> {
         let mut text = serde_json::to_string_pretty(self)

@@ -49,6 +49,23 @@ fn repeats_become_one_row_per_unit() {
     assert_eq!(results.verdict(), Verdict::NoControl);
 }
 
+/// A kernel that asks, one that was not asked to, and one that has never heard of it.
+#[test]
+fn what_was_needed_is_a_figure_or_unknown() {
+    let row = |counters: &str| {
+        let results = results(&[run("w", 0, 100, "aa", counters, "null")]).expect("rows");
+        results.rows[0].clone()
+    };
+    let asked = row("\"received\":700,\"needed\":300,\"unasked\":100");
+    let medians = [asked.needed_per_unit, asked.unasked_per_unit].map(|spread| spread.map(|it| it.median));
+    assert_eq!(medians, [Some(3.0), Some(1.0)]);
+    assert_eq!(asked.avoidable_per_unit(), Some(4.0));
+    for counters in ["\"received\":700,\"needed\":null,\"unasked\":null", "\"received\":700"] {
+        let row = row(counters);
+        assert_eq!((row.needed_per_unit, row.unasked_per_unit, row.avoidable_per_unit()), (None, None, None));
+    }
+}
+
 #[test]
 fn a_figure_missing_in_one_repeat_is_missing_in_the_row() {
     let runs = [run("w", 0, 10, "aa", "\"sent\":10", "null"), run("w", 1, 10, "aa", "\"sent\":null", "null")];

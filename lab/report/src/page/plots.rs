@@ -19,9 +19,13 @@ pub(super) fn first(results: &Results) -> Markup {
         return html! {};
     }
     let place = summary.place().unwrap_or_else(|| "most threads".into());
+    let needed = match summary.knows_needed() {
+        true => format!(" The mark is what {} needed.", summary.names[0]),
+        false => String::new(),
+    };
     html! {
         (section("What is left of the baseline\u{2019}s shootdowns"))
-        (note(&format!("Received per unit of work at {place}, as a share of {}. Gains stand first.", summary.names[0])))
+        (note(&format!("Received per unit of work at {place}, as a share of {}. Gains stand first.{needed}", summary.names[0])))
         figure.picture { (picture::inside(results, &summary)) }
     }
 }
@@ -116,13 +120,15 @@ fn thread_counts(rows: &[&Row]) -> BTreeSet<u32> {
 
 fn caption(results: &Results, workload: &str, what: &str, says_more: bool) -> Markup {
     let about = results.about(workload);
+    let is_shared =
+        results.rows.iter().filter(|row| row.workload == workload).all(|row| results.is_shared(row));
     html! {
         figcaption {
             @if let Some(about) = about.filter(|about| !about.group.is_empty()) { i { (about.group) } }
             b { (workload) } (what)
             @if let Some(about) = about.filter(|_| says_more) {
                 br; (about.about)
-                @if about.shared { " Fully shared: no design may gain here." }
+                @if is_shared { " Fully shared: no design may gain here." }
             }
         }
     }
@@ -158,7 +164,8 @@ pub(super) fn bars(results: &Results) -> Markup {
     }
     html! {
         (section("Measured at one thread count"))
-        (note("Flush requests, shootdowns sent, and CPUs that received one, per unit of work. Each picture has its own scale."))
+        (note("Flush requests, shootdowns sent, and CPUs that received one, per unit of work; and those that had to, where \
+               the machine was asked. Each picture has its own scale."))
         div.grid {
             @for (name, rows) in single {
                 @let row = rows[rows.len() - 1];
@@ -174,6 +181,7 @@ fn requests(row: &Row) -> Vec<Bar> {
         ("requested", 5, row.requested_per_unit),
         ("sent", 1, row.sent_per_unit),
         ("received", 0, row.received_per_unit),
+        ("needed", 2, row.needed_per_unit),
     ]
     .into_iter()
     .filter_map(|(label, colour, value)| Some(Bar { label: label.into(), colour, value: value? }))

@@ -18,10 +18,13 @@ pub(crate) fn counts(results: &Results, level: Level) -> Markup {
     if rows.is_empty() {
         return html! {};
     }
-    // Walks stand beside the counts they are the price of, elided pages beside what is gone; the rest of either
-    // has a table of its own.
-    let all = Columns::of(results, &rows, true, |counter| {
-        counter.source == Source::Guest || counter.key == "walks" || counter.key == "elided"
+    // Walks stand beside the counts they are the price of, elided pages beside what is gone, needed targets beside all of
+    // them; the rest of each has a table of its own.
+    let is_unasked = rows.iter().any(|row| row.unasked_per_unit.is_some_and(|unasked| unasked.max > 0.0));
+    let all = Columns::of(results, &rows, true, |counter| match counter.key {
+        "needed" | "walks" | "elided" => true,
+        "unasked" => is_unasked,
+        _ => counter.source == Source::Guest,
     });
     let machine = Columns::of(results, &rows, false, |counter| counter.source == Source::Machine);
     html! {

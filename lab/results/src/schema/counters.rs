@@ -21,6 +21,8 @@ pub enum Source {
     Guest,
     /// The emulated TLBs.
     Machine,
+    /// A kernel that asks these who holds what.
+    Oracle,
     /// A kernel with a mechanism that lets shootdowns off.
     Mechanism,
     /// Nobody: computed from the others.
@@ -53,27 +55,27 @@ pub const COUNTERS: &[Counter] = &[
         get: |row| row.received_per_unit,
     },
     Counter {
-        key: "received_irq",
-        title: "received (irq)",
-        meaning: "The same from a second source: the TLB row of /proc/interrupts.",
-        source: Source::Guest,
-        get: |row| row.received_irq_per_unit,
-    },
-    Counter {
         key: "needed",
         title: "needed",
-        meaning: "Of the targets received, those that held an entry which the flush was for, by the machine's TLBs, and those of \
-                  whom nobody was asked. Received minus needed is what any kernel could have spared.",
-        source: Source::Machine,
+        meaning: "Of the targets received, those that held an entry which the flush was for, by the machine's TLBs, and \
+                  the unasked. Received minus needed is avoidable: no kernel need have sent it.",
+        source: Source::Oracle,
         get: |row| row.needed_per_unit,
     },
     Counter {
         key: "unasked",
         title: "unasked",
-        meaning: "Of the targets needed, those that count as needed because nobody asked: flushes at fork, of soft-dirty bits, of \
-                  page tables that move, of what another task's batch had taken.",
-        source: Source::Machine,
+        meaning: "Of the targets needed, those that count as needed because the machine was not asked: flushes at fork, of \
+                  soft-dirty bits, of page tables that move, of what another task's batch had taken.",
+        source: Source::Oracle,
         get: |row| row.unasked_per_unit,
+    },
+    Counter {
+        key: "received_irq",
+        title: "received (irq)",
+        meaning: "The same from a second source: the TLB row of /proc/interrupts.",
+        source: Source::Guest,
+        get: |row| row.received_irq_per_unit,
     },
     Counter {
         key: "kernel_sent",

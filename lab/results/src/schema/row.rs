@@ -142,7 +142,7 @@ pub struct Row {
     pub inserts_per_unit: Option<Spread>,
     #[serde(default)]
     pub insert_ops_per_unit: Option<Spread>,
-    /// Of those received, the targets that held something to be flushed, or of whom nobody knows ...
+    /// Of those received, the targets that held something to be flushed, or about whom nobody asked ...
     #[serde(default)]
     pub needed_per_unit: Option<Spread>,
     /// ... and the latter alone.
@@ -181,7 +181,7 @@ impl Row {
             && self.received_irq_per_unit.is_some()
     }
 
-    /// Targets that no correct flush needed, of the medians: received minus needed.
+    /// Targets that no flush needed, of the medians: received minus needed.
     pub fn avoidable_per_unit(&self) -> Option<f64> {
         Some(self.received_per_unit?.median - self.needed_per_unit?.median)
     }
