@@ -174,6 +174,9 @@ void run(struct core *core)
 	struct op *op = &core->op;
 
 	if (op->step++ == 0) {
+		/* kthread_use_mm(), exec. Not over its own lazy one: there Linux itself is not strict. */
+		if (core->loaded != op->mm && random_below(2))
+			core->current_mm = op->mm;
 		switch_start(core, op->mm);
 	} else {
 		core->current_mm = op->mm;

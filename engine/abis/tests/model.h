@@ -101,7 +101,10 @@ struct flush_info {
 
 /* The small-step machines of a core; the first that is on makes the core's next step. */
 struct replay { u32 count, done; u64 ranges[RING_SLOTS]; };	/* count 0: everything is flushed */
-struct switch_mm { bool on, was_lazy, flush, owed; int step, prev, next, asid; u64 gen; struct replay replay; };
+/* Steps of switch_mm_irqs_off() at which it decides what to flush. */
+#define SWITCH_DECIDES_LAZY	3
+#define SWITCH_DECIDES		9
+struct switch_mm { bool on, was_lazy, flush, owed, is_new; int step, prev, next, asid; u64 gen; struct replay replay; };
 struct flush_func { bool on, full, local; int step, from; u64 local_gen, mm_gen; struct flush_info info; struct replay replay; };
 struct flush_range {
 	bool on, freed_tables, batch, local, round;

@@ -92,7 +92,7 @@ static u32 fragile(const struct core *core)
 		return 8;
 	if (core->flush.on && core->flush.info.narrow && core->flush.step > 10)
 		return 4;
-	return core->sw.on && core->sw.next && core->sw.step != 3 ? 16 : 0;
+	return core->sw.on && core->sw.next && core->sw.step != 4 ? 16 : 0;
 }
 
 static void step(void)

@@ -73,30 +73,24 @@ static void choose_new_asid(struct core *core)
 {
 	struct switch_mm *sw = &core->sw;
 
-	for (sw->asid = 0; sw->asid < ASIDS; sw->asid++) {
-		if (core->ctx[sw->asid].ctx_id != w.mm[sw->next].ctx_id)
-			continue;
-		sw->flush = core->ctx[sw->asid].tlb_gen < sw->gen || sw->owed;
-		if (sw->flush && !sw->owed) {
-			collect(core, &sw->replay, sw->next, sw->asid, sw->gen);
-			sw->flush = !sw->replay.count;
-			if (sw->replay.count)
-				COUNT(replayed_by_switch);
-		}
-		if (sw->owed)
-			COUNT(paid_by_switch);
-		if (sw->flush)
-			COUNT(asid_flushed);
-		else
-			COUNT(asid_kept);
-		return;
-	}
+	for (sw->asid = 0; sw->asid < ASIDS; sw->asid++)
+		if (core->ctx[sw->asid].ctx_id == w.mm[sw->next].ctx_id)
+			return;
 	sw->asid = core->next_asid;
 	core->next_asid = (core->next_asid + 1) % ASIDS;
-	sw->flush = true;
-	if (sw->owed)
-		COUNT(paid_by_new_asid);
-	COUNT(asid_new);
+	sw->is_new = true;
+}
+
+/* Flush everything, some pages, or nothing. Return: there is something to do. */
+static bool decide_flush(struct core *core)
+{
+	struct switch_mm *sw = &core->sw;
+	bool lags = sw->is_new || core->ctx[sw->asid].tlb_gen < sw->gen;
+
+	if (lags && !sw->is_new && !sw->owed)
+		collect(core, &sw->replay, sw->next, sw->asid, sw->gen);
+	sw->flush = (lags || sw->owed) && !sw->replay.count;
+	return lags || sw->owed;
 }
 
 /* switch_mm_irqs_off() */
@@ -111,70 +105,85 @@ static void switch_step(struct core *core)
 		sw->was_lazy = core->is_lazy;
 		core->is_lazy = false;
 		if (sw->prev != sw->next) {
-			sw->step = 3;
+			sw->step = 4;
 		} else if (!sw->was_lazy) {
 			sw->on = false;
 		}
 		break;
 	case 1:
+		sw->gen = w.mm[sw->next].tlb_gen;
+		sw->asid = core->asid;
+		break;
+	case 2:
 		sw->owed = take_owed(core, sw->next);
 		if (sw->owed)
 			COUNT(paid_by_lazy_return);
 		break;
-	case 2:
-		sw->gen = w.mm[sw->next].tlb_gen;
-		if (core->ctx[core->asid].tlb_gen == sw->gen && !sw->owed) {
+	case SWITCH_DECIDES_LAZY:
+		if (!decide_flush(core)) {
 			COUNT(lazy_return_fresh);
 			sw->on = false;
 			break;
 		}
 		COUNT(lazy_return_flushed);
-		sw->asid = core->asid;
-		if (!sw->owed) {
-			collect(core, &sw->replay, sw->next, sw->asid, sw->gen);
-			if (sw->replay.count)
-				COUNT(replayed_by_lazy_return);
+		if (sw->replay.count) {
+			COUNT(replayed_by_lazy_return);
+			core->loaded = SWITCHING;	/* not before all is flushed */
 		}
-		sw->flush = !sw->replay.count;
-		sw->step = 8;
-		break;
-	case 3:
-		core->loaded = SWITCHING;
+		sw->step = 10;
 		break;
 	case 4:
-		w.mm[sw->prev].cpumask &= ~(1u << cpu);
+		core->loaded = SWITCHING;
 		break;
 	case 5:
-		if (sw->next)
-			w.mm[sw->next].cpumask |= 1u << cpu;
+		w.mm[sw->prev].cpumask &= ~(1u << cpu);
 		break;
 	case 6:
-		sw->owed = take_owed(core, sw->next);
+		if (sw->next)
+			w.mm[sw->next].cpumask |= 1u << cpu;
 		break;
 	case 7:
 		sw->gen = w.mm[sw->next].tlb_gen;
 		choose_new_asid(core);
 		break;
 	case 8:
+		sw->owed = take_owed(core, sw->next);
+		break;
+	case SWITCH_DECIDES:
+		decide_flush(core);
+		if (sw->is_new)
+			COUNT(asid_new);
+		else if (sw->replay.count)
+			COUNT(replayed_by_switch);
+		else if (sw->flush)
+			COUNT(asid_flushed);
+		else
+			COUNT(asid_kept);
+		if (sw->owed && sw->is_new)
+			COUNT(paid_by_new_asid);
+		else if (sw->owed)
+			COUNT(paid_by_switch);
+		break;
+	case 10:
 		if (sw->flush) {
 			core->ctx[sw->asid].ctx_id = w.mm[sw->next].ctx_id;
 			core->ctx[sw->asid].tlb_gen = sw->gen;
 		}
 		break;
-	case 9:
+	case 11:
 		cpu_load_cr3(core, sw->next, sw->asid, sw->flush);
 		sw->flush = sw->owed = false;
 		if (!sw->replay.count)
-			sw->step = 11;
+			sw->step = 13;
 		break;
-	case 10:	/* before loaded_mm says that user memory may be used */
+	case 12:	/* before loaded_mm says that user memory may be used */
 		if (replay_step(core, &sw->replay)) {
-			sw->step = 10;
+			sw->step = 12;
 			break;
 		}
 		core->ctx[sw->asid].tlb_gen = sw->gen;
 		break;
-	case 11:
+	case 13:
 		core->loaded = sw->next;
 		core->asid = sw->asid;
 		sw->on = false;
@@ -246,7 +255,7 @@ static void func_step(struct core *core)
 		} else if (core->is_lazy) {
 			COUNT(lazy_interrupted);
 			switch_start(core, 0);
-			func->step = 4;
+			func->step = 5;
 		} else if (info->new_tlb_gen && info->new_tlb_gen <= func->local_gen) {
 			COUNT(flush_not_needed);
 			func_done(core);
@@ -259,13 +268,15 @@ static void func_step(struct core *core)
 			func_done(core);
 		}
 		func->full = info->full || info->new_tlb_gen != func->local_gen + 1 || info->new_tlb_gen != func->mm_gen;
-		if (func->full && func->local_gen != func->mm_gen)
-			collect(core, &func->replay, core->loaded, core->asid, func->mm_gen);
 		break;
 	case 2:
+		if (func->full)
+			collect(core, &func->replay, core->loaded, core->asid, func->mm_gen);
+		break;
+	case 3:
 		if (func->replay.count) {
 			if (replay_step(core, &func->replay))
-				func->step = 2;
+				func->step = 3;
 			else
 				COUNT(replayed_by_interrupt);
 			break;
@@ -280,10 +291,10 @@ static void func_step(struct core *core)
 		for (int page = info->first; page <= info->last; page += info->stride)
 			cpu_invlpg(core, page);
 		break;
-	case 3:
+	case 4:
 		core->ctx[core->asid].tlb_gen = func->mm_gen;
 		/* fall through */
-	case 4:
+	case 5:
 		func_done(core);
 	}
 }

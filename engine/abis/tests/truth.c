@@ -32,7 +32,8 @@ bool must_flush(const struct core *core, int asid, int mm, int page)
 	const struct switch_mm *sw = &core->sw;
 	/* In the window of an insertion it runs the address space, with interrupts off. */
 	int loaded = core->insert.irqs_off ? core->cr3_mm : core->loaded;
-	bool lags, owes;
+	bool lags, owes, decided = false;
+	u64 gen = w.mm[mm].tlb_gen;
 
 	if (core->ctx[asid].ctx_id != w.mm[mm].ctx_id)
 		return true;	/* given away: CR3 is loaded with a flush */
@@ -42,7 +43,12 @@ bool must_flush(const struct core *core, int asid, int mm, int page)
 		return true;	/* the bit is clear, the flush is still to come */
 	if (sw->on && sw->replay.count && sw->asid == asid)
 		return flushes(&w.mm[mm], core->ctx[asid].tlb_gen, sw->gen, page);
-	lags = flushes(&w.mm[mm], core->ctx[asid].tlb_gen, w.mm[mm].tlb_gen, page);
+	if (sw->on && sw->next == mm) {
+		decided = sw->step > (sw->prev == mm ? SWITCH_DECIDES_LAZY : SWITCH_DECIDES);
+		if (!decided && sw->step > (sw->prev == mm ? 1 : 7))	/* what is raised by now it does not know */
+			gen = sw->gen;
+	}
+	lags = flushes(&w.mm[mm], core->ctx[asid].tlb_gen, gen, page);
 	owes = w.mm[mm].owed >> (core - w.core) & 1;
 	if (!lags && !owes)
 		return false;
@@ -50,7 +56,7 @@ bool must_flush(const struct core *core, int asid, int mm, int page)
 		return true;
 	/* Coming back from lazy mode, or arriving: not if it has looked already. */
 	if (sw->on && sw->next == mm && (sw->was_lazy || loaded != mm))
-		return (owes && sw->step <= (sw->prev == mm ? 1 : 6)) || (lags && sw->step <= (sw->prev == mm ? 2 : 7));
+		return (owes && sw->step <= (sw->prev == mm ? 2 : 8)) || (lags && !decided);
 	if (loaded == mm)	/* else an interrupt is on its way, which somebody waits for */
 		return sw->on && sw->was_lazy;
 	return true;

@@ -12,8 +12,6 @@ use serde::Deserialize;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// One copy for the kernel, the tests and the model.
-const ENGINE_FILES: [&str; 2] = ["engine.c", "engine.h"];
 /// The recipe that mechanisms without one of their own are added to.
 const PLAIN: &str = "vanilla";
 /// The folder of kernel/ with what is no mechanism's.
@@ -157,13 +155,27 @@ pub(crate) fn changes(root: &Path, spec: &KernelSpec) -> Result<Changes> {
         let engine = root.join("engine").join(name);
         if engine.is_dir() {
             layers.push(Layer {
+                files: engine_files(&engine)?,
                 from: engine,
-                files: ENGINE_FILES.iter().map(PathBuf::from).collect(),
                 to: Path::new("mm").join(name).join("engine"),
             });
         }
     }
     Changes::of_hooks(&hooks, layers)
+}
+
+/// The C files right in an engine's folder: one copy for the kernel, the tests and the model.
+fn engine_files(engine: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(engine).map_err(|error| disk::error("read", engine, &error))?;
+    let mut files = Vec::new();
+    for entry in entries {
+        let name = PathBuf::from(entry.map_err(|error| disk::error("read", engine, &error))?.file_name());
+        if name.extension().is_some_and(|end| end == "c" || end == "h") {
+            files.push(name);
+        }
+    }
+    files.sort();
+    Ok(files)
 }
 
 /// The base's own description.

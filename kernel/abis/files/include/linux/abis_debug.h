@@ -24,6 +24,7 @@ void abis_debug_lost(u16 asid, enum abis_loss why);
 void abis_debug_set_ptes(struct mm_struct *mm, pte_t *ptep, pte_t pte, unsigned int nr);
 bool abis_debug_spares_moved(void);
 void abis_debug_tables(struct mm_struct *mm, unsigned long start, unsigned long end);
+void abis_debug_flushed(struct mm_struct *mm, unsigned long addr);
 #else
 static inline void abis_debug_lost(u16 asid, enum abis_loss why) { }
 static inline void abis_debug_set_ptes(struct mm_struct *mm, pte_t *ptep, pte_t pte,
@@ -31,6 +32,7 @@ static inline void abis_debug_set_ptes(struct mm_struct *mm, pte_t *ptep, pte_t 
 static inline bool abis_debug_spares_moved(void) { return false; }
 static inline void abis_debug_tables(struct mm_struct *mm, unsigned long start,
 				     unsigned long end) { }
+static inline void abis_debug_flushed(struct mm_struct *mm, unsigned long addr) { }
 #endif
 
 #endif /* _LINUX_ABIS_DEBUG_H */

@@ -15,7 +15,9 @@
  *    its own). Whoever returns loads CR3 first, and flushes then: in between, what leads
  *    into a page table that is something else by now could fill the TLB with anything.
  *    Without that it holds, at worst, what it held while it was lazy: translations
- *    of pages that are gone, which nobody uses before loaded_mm says so.
+ *    of pages that are gone, which nobody uses while loaded_mm is LOADED_MM_SWITCHING.
+ *  - Unknown are those of huge pages, hugetlb's among them: of an entry that a processor
+ *    has split it promises to drop all parts only while the page tables have it whole.
  *  - What a CPU owes (owed.c) has no range. It is asked first, and means everything.
  *  - tlb_gen is read after the CPU is in mm_cpumask, or not lazy, as before: what is
  *    raised later comes with an interrupt.
@@ -60,6 +62,11 @@ void __abis_publish(struct mm_struct *mm, u64 gen, unsigned long start, unsigned
 		ring_publish(ring_of(mm), gen, start, pages);
 }
 
+unsigned int __abis_page_shift(const struct vm_area_struct *vma)
+{
+	return vma->vm_flags & VM_HUGETLB ? PMD_SHIFT : PAGE_SHIFT;
+}
+
 /*
  * What this CPU has to flush to catch up from generation @from of @mm with @to.
  * Interrupts off. Return: it is known, and little enough: abis_replay() does it.
@@ -68,6 +75,13 @@ bool __abis_collect(struct mm_struct *mm, u64 from, u64 to)
 {
 	struct replay *this = this_cpu_ptr(&replay);
 
+	/*
+	 * INVLPG of a user address has to reach the PCID of user mode as well, which is not
+	 * loaded yet; and without PCIDs CR3 must not say that it keeps anything. Mode full is
+	 * refused on either: say it here as well, where it would be fatal.
+	 */
+	if (static_cpu_has(X86_FEATURE_PTI) || !static_cpu_has(X86_FEATURE_PCID))
+		return false;
 	this->count = ring_collect(ring_of(mm), from, to, READ_ONCE(abis_replay_pages),
 				   this->ranges);
 	return this->count || abis_mutant(ABIS_MUTANT_REPLAY_UNKNOWN);

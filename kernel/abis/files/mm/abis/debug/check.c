@@ -89,6 +89,25 @@ out:
 }
 
 /*
+ * Everyone has flushed the page at @addr, whose slot is empty still, and locked: nobody
+ * holds it who does not flush it before he uses it, CPUs that lag behind included.
+ */
+void abis_debug_flushed(struct mm_struct *mm, unsigned long addr)
+{
+	const struct machine_holder *holder;
+	unsigned long flags;
+
+	if (!oracle_msr || !abis_tracking())
+		return;
+	local_irq_save(flags);
+	holder = abis_oracle_find(oracle_here(), mm, addr, -1, false);
+	if (holder)
+		abis_debug_held("flushed on all CPUs", holder, mm);
+	this_cpu_inc(abis_checks.flushed);
+	local_irq_restore(flags);
+}
+
+/*
  * A plain store over a live PTE may lose an accessed bit that hardware sets at
  * that moment, and then nobody stamps: whatever is stored must have it set.
  */
@@ -123,6 +142,7 @@ void abis_debug_show(struct seq_file *file)
 		seq_printf(file, "%s_sampled_held %llu\n", abis_site_names[site],
 			   SUM(sampled_held[site]));
 	}
+	seq_printf(file, "flushed_checked %llu\n", SUM(flushed));
 	seq_printf(file, "narrow_checked %llu\n", SUM(narrowed));
 	seq_printf(file, "insert_checked %llu\n", SUM(inserted));
 	seq_printf(file, "insert_checked_held %llu\n", SUM(inserted_held));

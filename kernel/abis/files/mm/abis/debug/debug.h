@@ -13,6 +13,7 @@ struct abis_checks {
 	u64 sampled[ABIS_SITES];
 	u64 sampled_held[ABIS_SITES];
 	u64 unelided[ABIS_SITES];
+	u64 flushed;
 	u64 narrowed;
 	u64 inserted;
 	u64 inserted_held;

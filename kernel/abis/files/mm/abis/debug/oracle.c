@@ -2,11 +2,11 @@
 /*
  * Asking the emulated machine's TLB oracle which CPUs hold an entry.
  *
- * A CPU may hold the entry if it must flush fully before it uses the address
- * space again: its context lags behind tlb_gen, or it owes a flush (owed.c), and
- * it is not running in it. A CPU that is about to load CR3 in the kernel looks as
- * if it did not have to: wait for it. One that runs user code with the entry at
- * hand does not.
+ * A CPU may hold the entry if it must flush it before it uses the address space
+ * again: its context lags behind tlb_gen, and what it missed covers the page or is not
+ * known (replay.c), or it owes a flush (owed.c); and it is not running in it. A CPU
+ * that is about to load CR3 in the kernel looks as if it did not have to: wait for it.
+ * One that runs user code with the entry at hand does not.
  */
 
 #include <linux/mm.h>

@@ -14,6 +14,7 @@
 #include <asm/tlbbatch.h>
 
 struct mm_struct;
+struct vm_area_struct;
 
 /* abis_round_begin() where no round begins. */
 #define ABIS_NO_ROUND	U64_MAX
@@ -144,6 +145,7 @@ void __abis_publish(struct mm_struct *mm, u64 gen, unsigned long start, unsigned
 		    unsigned int stride_shift, bool freed_tables);
 bool __abis_collect(struct mm_struct *mm, u64 from, u64 to);
 unsigned long abis_replay(void);
+unsigned int __abis_page_shift(const struct vm_area_struct *vma);
 
 /* tlb_gen was raised to @gen for this flush. Before anybody is interrupted. */
 static __always_inline void abis_publish(struct mm_struct *mm, u64 gen, unsigned long start,
@@ -152,6 +154,12 @@ static __always_inline void abis_publish(struct mm_struct *mm, u64 gen, unsigned
 {
 	if (static_branch_unlikely(&abis_owing_key))
 		__abis_publish(mm, gen, start, end, stride_shift, freed_tables);
+}
+
+/* Of flush_tlb_page(): a part of a huge page is no page of a range that is published. */
+static __always_inline unsigned int abis_page_shift(const struct vm_area_struct *vma)
+{
+	return static_branch_unlikely(&abis_owing_key) ? __abis_page_shift(vma) : PAGE_SHIFT;
 }
 
 /* Can this CPU catch up by abis_replay(), instead of flushing everything? See mm/abis/replay.c. */
@@ -168,6 +176,10 @@ static inline void abis_publish(struct mm_struct *mm, u64 gen, unsigned long sta
 				bool freed_tables) { }
 static inline bool abis_collect(struct mm_struct *mm, u64 from, u64 to) { return false; }
 static inline unsigned long abis_replay(void) { return 0; }
+static inline unsigned int abis_page_shift(const struct vm_area_struct *vma)
+{
+	return PAGE_SHIFT;
+}
 
 #endif /* CONFIG_ABIS_FULL */
 
