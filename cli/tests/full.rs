@@ -402,7 +402,7 @@ use Shows::{Anyhow, Check, NoGain, Refused, Stale};
 
 /// Each break of mode full, a command that must find it, and how.
 #[rustfmt::skip]
-const BREAKS: [(&str, &str, Shows); 30] = [
+const BREAKS: [(&str, &str, Shows); 32] = [
     ("owed-ignored-on-switch", "owner --units 4000 --cpus 8 --nodes 2", Stale),
     ("owed-ignored-on-lazy", "owner --units 4000 --cpus 8 --nodes 2", Stale),
     ("owed-one-look", "owner --units 4000 --cpus 8 --nodes 2", Check),
@@ -415,6 +415,8 @@ const BREAKS: [(&str, &str, Shows); 30] = [
     ("batch-uncached", "refault --cpus 4 --nodes 2", Check),
     ("batch-round-unraised", "batch --cpus 2 --nodes 2 --thread-mode multi", Stale),
     ("private-survives-young", "owner --units 4000 --cpus 8 --nodes 2", Check),
+    ("replay-unknown", "zero --cpus 8 --nodes 2", Anyhow),
+    ("replay-short", "zero --cpus 8 --nodes 2", Anyhow),
     ("insert-over-shared", "overlap --cpus 8 --nodes 2", Check),
     ("insert-over-never", "overlap --set switch=before --cpus 8 --nodes 2", Check),
     ("insert-in-batch", "refault --set by=cgroup --cpus 4 --nodes 2", Check),
@@ -438,7 +440,7 @@ const BREAKS: [(&str, &str, Shows); 30] = [
 const SLOW_BREAK: (&str, &str, Shows) =
     ("hidden-is-uncached", "elisions --units 1000 --cpus 4 --nodes 2", Check);
 /// Nothing to find, as docs/reference/breaks.md says.
-const HARMLESS: [&str; 2] = ["insert-no-invlpg-before", "hidden-revealed-private"];
+const HARMLESS: [&str; 3] = ["insert-no-invlpg-before", "hidden-revealed-private", "replay-tables"];
 
 fn break_and_look((mutant, command, shows): (&str, &str, Shows)) -> Result<(), String> {
     let out = Scratch::new("full-mutant");
