@@ -56,6 +56,9 @@ fn pages_of_one_cpu_are_flushed_there() {
         ("narrow_ranged", 100),
         ("narrow_deferred", 100),
         ("narrow_paid", 10),
+        ("flushed_checked", 500),
+        ("replays_lazy", 20),
+        ("replayed", 500),
         ("hidden_written", 100),
     ] {
         let count = counted(row, name);
@@ -69,8 +72,8 @@ fn pages_of_one_cpu_are_flushed_there() {
 
 #[test]
 fn gathers_that_overlap_read_nothing_stale() {
-    // Of 600 sweeps some 16 are proven; of 300, two in one boot of many.
-    let results = clean(&["overlap", "--units", "600"], &FOUR);
+    // Of 600 sweeps some 9 to 26 are proven; on a busy machine one was.
+    let results = clean(&["overlap", "--units", "2400"], &FOUR);
     for (workload, results) in
         [("overlap", &results), ("refault", &clean(&["refault", "--units", "300"], &FOUR))]
     {
@@ -393,7 +396,7 @@ enum Shows {
     Stale,
     /// The probe at boot finds insertion at fault, and the mode is refused.
     Refused,
-    /// By chance: the kernel dies of it, or either of the first two.
+    /// By chance: the kernel or a program dies of it, or either of the first two.
     Anyhow,
     /// Nothing is wrong, and nothing gained: of what was inserted no page is one CPU's alone.
     NoGain,
@@ -416,7 +419,7 @@ const BREAKS: [(&str, &str, Shows); 32] = [
     ("batch-round-unraised", "batch --cpus 2 --nodes 2 --thread-mode multi", Stale),
     ("private-survives-young", "owner --units 4000 --cpus 8 --nodes 2", Check),
     ("replay-unknown", "zero --cpus 8 --nodes 2", Anyhow),
-    ("replay-short", "zero --cpus 8 --nodes 2", Anyhow),
+    ("replay-short", "refault --cpus 4 --nodes 2", Check),
     ("insert-over-shared", "overlap --cpus 8 --nodes 2", Check),
     ("insert-over-never", "overlap --set switch=before --cpus 8 --nodes 2", Check),
     ("insert-in-batch", "refault --set by=cgroup --cpus 4 --nodes 2", Check),
@@ -472,7 +475,7 @@ fn break_and_look((mutant, command, shows): (&str, &str, Shows)) -> Result<(), S
         Check => checked,
         Stale => stale,
         Refused => in_console(&["stays off, not full: insertion does not work"]),
-        Anyhow => in_console(&["BUG: ", "Oops: "]).or(checked).or(stale),
+        Anyhow => in_console(&["BUG: ", "Oops: ", "stack smashing detected"]).or(checked).or(stale),
         NoGain => without_gain(&out).then_some("pages were inserted, and none was one CPU's alone"),
     };
     let Some(line) = line.filter(|_| (said.code == 0) == matches!(shows, Refused | NoGain)) else {
@@ -506,6 +509,7 @@ fn some_breaks_are_caught() {
         "insert-primary-first",
         "nested-unproven",
         "insert-left-behind",
+        "replay-short",
         "request-hides-accessed",
     ];
     let chosen: Vec<_> = BREAKS.iter().copied().filter(|one| some.contains(&one.0)).collect();

@@ -29,7 +29,7 @@ u32 ring_collect(const struct ring *ring, u64 from, u64 to, u32 pages_max, u64 *
 	u64 pages = 0, gen;
 	u32 count = 0;
 
-	if (to <= from || to - from > RING_SLOTS)
+	if (to - from > RING_SLOTS)
 		return 0;
 	for (gen = from + 1; gen <= to; gen++) {
 		const struct ring_slot *slot = &ring->slot[gen % RING_SLOTS];

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define ROUND_PAGES 64UL
+#define ROUND_PAGES 256UL
 #define ROUND_BYTES (ROUND_PAGES * PAGE_BYTES)
 
 static char *area;

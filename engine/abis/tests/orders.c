@@ -12,7 +12,7 @@
 #define THREADS	3
 #define STEPS	64
 #define STACK	16384
-#define MAX	100u		/* pages that a reader takes */
+#define MAX	48u		/* pages that a reader takes */
 
 void (*ring_yield)(void);
 

@@ -74,8 +74,6 @@ static inline void abis_hold_init(struct abis_hold *hold, bool deferred)
 #ifdef CONFIG_ABIS
 
 DECLARE_STATIC_KEY_FALSE(abis_eliding_key);
-/* On before the former is for the first time, then for good: see mm/abis/gather.c. */
-DECLARE_STATIC_KEY_FALSE(abis_used_key);
 DECLARE_PER_CPU(u64[ABIS_SITES], abis_accessed);
 
 void __abis_table_free(struct ptdesc *ptdesc);

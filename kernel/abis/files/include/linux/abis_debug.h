@@ -21,12 +21,14 @@ enum abis_loss {
 
 #ifdef CONFIG_ABIS_DEBUG
 void abis_debug_lost(u16 asid, enum abis_loss why);
+void abis_debug_publishing(struct mm_struct *mm, int change);
 void abis_debug_set_ptes(struct mm_struct *mm, pte_t *ptep, pte_t pte, unsigned int nr);
 bool abis_debug_spares_moved(void);
 void abis_debug_tables(struct mm_struct *mm, unsigned long start, unsigned long end);
 void abis_debug_flushed(struct mm_struct *mm, unsigned long addr);
 #else
 static inline void abis_debug_lost(u16 asid, enum abis_loss why) { }
+static inline void abis_debug_publishing(struct mm_struct *mm, int change) { }
 static inline void abis_debug_set_ptes(struct mm_struct *mm, pte_t *ptep, pte_t pte,
 				       unsigned int nr) { }
 static inline bool abis_debug_spares_moved(void) { return false; }

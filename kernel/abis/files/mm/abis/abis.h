@@ -38,7 +38,7 @@ struct abis_stat {
 	u64 narrow_ranged;
 	u64 narrow_deferred;
 	u64 narrow_paid;
-	u64 replays;
+	u64 replays[ABIS_LAGS];
 	u64 replayed;
 	u64 insert_requests;
 	u64 inserted;
@@ -176,7 +176,6 @@ void abis_hold_add(struct abis_hold *hold, unsigned int cpu, unsigned long addr,
 void abis_batch_pay(struct arch_tlbflush_unmap_batch *batch);
 void abis_owing_begin(void);
 void abis_owing_end(void);
-extern u32 abis_replay_pages;
 bool abis_replay_flushes(struct mm_struct *mm, u64 from, u64 to, unsigned long addr);
 const char *abis_insert_prepare(bool by_request);
 void abis_insert_choose(bool by_request);

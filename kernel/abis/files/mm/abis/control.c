@@ -78,6 +78,8 @@ static void switch_off(void)
 static void switch_on(enum abis_mode wanted)
 {
 	static_branch_enable(&abis_tracking_key);
+	/* For good, and before any gather or flush relies on it: gather.c, replay.c. */
+	static_branch_enable(&abis_used_key);
 	/* PTE locks are held with preemption off or in an RCU read section. */
 	synchronize_rcu();
 	WRITE_ONCE(abis_epoch, abis_epoch + 1);
@@ -87,8 +89,6 @@ static void switch_on(enum abis_mode wanted)
 		abis_insert_choose(wanted == MODE_FULL_HW);
 		abis_owing_begin();
 	}
-	/* For good, and before any gather relies on it: see gather.c. */
-	static_branch_enable(&abis_used_key);
 	static_branch_enable(&abis_eliding_key);
 	if (inserts(wanted))
 		abis_inserting_begin();

@@ -100,7 +100,7 @@ static unsigned long flush_pages(const struct request *request)
 	unsigned long addr, end = request->end;
 	unsigned long pages = (end - request->start) >> PAGE_SHIFT;
 
-	if (pages > tlb_single_page_flush_ceiling) {
+	if (pages > abis_ceiling(request->mm, tlb_single_page_flush_ceiling)) {
 		abis_debug_lost(this_cpu_read(cpu_tlbstate.loaded_mm_asid), ABIS_LOST_ASKED);
 		flush_tlb_local();
 		return TLB_FLUSH_ALL;

@@ -26,12 +26,13 @@
 #include <linux/mm.h>
 
 #include <asm/mmu_context.h>
+#include <asm/text-patching.h>
 #include <asm/tlbflush.h>
 
 #include "abis.h"
 
-/* Not more pages than one flush may have. */
-u32 abis_replay_pages __read_mostly = 33;
+/* See __abis_ceiling(). */
+#define CEILING_FACTOR	4
 
 struct replay {
 	u64 ranges[RING_SLOTS];
@@ -47,19 +48,39 @@ static struct ring *ring_of(struct mm_struct *mm)
 	return (struct ring *)mm->context.abis.ring;
 }
 
-/* This task has raised tlb_gen to @gen, and flushes this. Preemption off. */
-void __abis_publish(struct mm_struct *mm, u64 gen, unsigned long start, unsigned long end,
-		    unsigned int stride_shift, bool freed_tables)
+/* Text that is patched is compared through an address space of its own: a break would end there. */
+static bool breaks(struct mm_struct *mm, enum abis_mutant mutant)
 {
-	unsigned long pages;
+	return abis_mutant(mutant) && mm != poking_mm;
+}
 
-	if (end == TLB_FLUSH_ALL || stride_shift != PAGE_SHIFT ||
-	    (freed_tables && !abis_mutant(ABIS_MUTANT_REPLAY_TABLES)))
+/*
+ * This task has raised tlb_gen for this flush. Preemption off. Where nothing is inserted
+ * there is nothing to keep: then it stays unknown.
+ */
+void __abis_publish(const struct flush_tlb_info *info)
+{
+	unsigned long pages, start = info->start & PAGE_MASK;
+
+	if (!abis_pays(info->mm) || !abis_mm_is_eligible(info->mm))
 		return;
-	start &= PAGE_MASK;
-	pages = DIV_ROUND_UP(end - start, PAGE_SIZE);
+	if (info->end == TLB_FLUSH_ALL || info->stride_shift != PAGE_SHIFT ||
+	    (info->freed_tables && !abis_mutant(ABIS_MUTANT_REPLAY_TABLES)))
+		return;
+	pages = DIV_ROUND_UP(info->end - start, PAGE_SIZE);
 	if (pages && pages <= RING_PAGES)
-		ring_publish(ring_of(mm), gen, start, pages);
+		ring_publish(ring_of(info->mm), info->new_tlb_gen, start, pages);
+}
+
+/*
+ * How many pages are flushed one by one, rather than everything? Linux weighs INVLPG
+ * against the walks for what a full flush takes along. Where pages are inserted such a walk
+ * costs more: it sets the accessed bit, so that the page is flushed on all CPUs in the end.
+ * (An INVLPG is some 150 cycles, an interrupt thousands.) A hint: either is right.
+ */
+unsigned long __abis_ceiling(struct mm_struct *mm, unsigned long ceiling)
+{
+	return abis_pays(mm) && abis_mm_is_eligible(mm) ? ceiling * CEILING_FACTOR : ceiling;
 }
 
 unsigned int __abis_page_shift(const struct vm_area_struct *vma)
@@ -67,13 +88,12 @@ unsigned int __abis_page_shift(const struct vm_area_struct *vma)
 	return vma->vm_flags & VM_HUGETLB ? PMD_SHIFT : PAGE_SHIFT;
 }
 
-/*
- * What this CPU has to flush to catch up from generation @from of @mm with @to.
- * Interrupts off. Return: it is known, and little enough: abis_replay() does it.
- */
-bool __abis_collect(struct mm_struct *mm, u64 from, u64 to)
+/* Interrupts off. Return: what there is to flush is known, and little enough. */
+bool __abis_collect(struct mm_struct *mm, u16 asid, u64 to, enum abis_lag lag)
 {
+	const struct tlb_context *context = this_cpu_ptr(&cpu_tlbstate.ctxs[asid]);
 	struct replay *this = this_cpu_ptr(&replay);
+	bool known;
 
 	/*
 	 * INVLPG of a user address has to reach the PCID of user mode as well, which is not
@@ -82,23 +102,40 @@ bool __abis_collect(struct mm_struct *mm, u64 from, u64 to)
 	 */
 	if (static_cpu_has(X86_FEATURE_PTI) || !static_cpu_has(X86_FEATURE_PCID))
 		return false;
-	this->count = ring_collect(ring_of(mm), from, to, READ_ONCE(abis_replay_pages),
+	/* It was another address space's. */
+	if (context->ctx_id != mm->context.ctx_id)
+		return false;
+	this->count = ring_collect(ring_of(mm), context->tlb_gen, to,
+				   __abis_ceiling(mm, tlb_single_page_flush_ceiling),
 				   this->ranges);
-	return this->count || abis_mutant(ABIS_MUTANT_REPLAY_UNKNOWN);
+	known = this->count || breaks(mm, ABIS_MUTANT_REPLAY_UNKNOWN);
+	if (this->count && breaks(mm, ABIS_MUTANT_REPLAY_SHORT))
+		this->count--;
+	if (known)
+		this_cpu_inc(abis_stat.replays[lag]);
+	return known;
 }
 
-/* Does catching up, as far as is known now, flush the page at @addr? For the debug kernel. */
+#ifdef CONFIG_ABIS_DEBUG
+/*
+ * Does catching up flush the page at @addr, as far as is known now? What is about to be
+ * published does not count as known to flush everything: who asks comes again.
+ */
 bool abis_replay_flushes(struct mm_struct *mm, u64 from, u64 to, unsigned long addr)
 {
+	/* Before the ring is read: what is not published by then is seen here. */
+	bool is_publishing = atomic_read_acquire(&mm->context.abis.publishing);
 	u64 ranges[RING_SLOTS];
-	u32 i, count = ring_collect(ring_of(mm), from, to, READ_ONCE(abis_replay_pages), ranges);
+	u32 i, count = ring_collect(ring_of(mm), from, to,
+				    __abis_ceiling(mm, tlb_single_page_flush_ceiling), ranges);
 
 	for (i = 0; i < count; i++) {
 		if (addr - (ranges[i] & PAGE_MASK) < (ranges[i] & RING_PAGES) << PAGE_SHIFT)
 			return true;
 	}
-	return !count;
+	return !count && !is_publishing;
 }
+#endif
 
 /* CR3 is that of the address space. Interrupts off. Return: pages flushed. */
 unsigned long abis_replay(void)
@@ -107,14 +144,13 @@ unsigned long abis_replay(void)
 	unsigned long addr, end, pages = 0;
 	unsigned int i;
 
-	for (i = 0; i < this->count - abis_mutant(ABIS_MUTANT_REPLAY_SHORT); i++) {
+	for (i = 0; i < this->count; i++) {
 		addr = this->ranges[i] & PAGE_MASK;
 		end = addr + ((this->ranges[i] & RING_PAGES) << PAGE_SHIFT);
 		for (; addr < end; addr += PAGE_SIZE)
 			flush_tlb_one_user(addr);
 		pages += this->ranges[i] & RING_PAGES;
 	}
-	this_cpu_inc(abis_stat.replays);
 	this_cpu_add(abis_stat.replayed, pages);
 	return pages;
 }

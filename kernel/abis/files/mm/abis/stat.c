@@ -37,6 +37,12 @@ const char * const abis_refusal_names[ABIS_REFUSALS] = {
 	[ABIS_REFUSED_FAULT]	= "fault",
 };
 
+static const char * const lag_names[ABIS_LAGS] = {
+	[ABIS_LAG_SWITCH]	= "switch",
+	[ABIS_LAG_LAZY]		= "lazy",
+	[ABIS_LAG_IPI]		= "ipi",
+};
+
 static const char * const target_names[ABIS_ALL + 1] = {
 	[ABIS_NONE]		= "none",
 	[ABIS_CPU]		= "one",
@@ -84,7 +90,8 @@ static int counters_show(struct seq_file *file, void *unused)
 	seq_printf(file, "narrow_ranged %llu\n", SUM(narrow_ranged));
 	seq_printf(file, "narrow_deferred %llu\n", SUM(narrow_deferred));
 	seq_printf(file, "narrow_paid %llu\n", SUM(narrow_paid));
-	seq_printf(file, "replays %llu\n", SUM(replays));
+	for (i = 0; i < ABIS_LAGS; i++)
+		seq_printf(file, "replays_%s %llu\n", lag_names[i], SUM(replays[i]));
 	seq_printf(file, "replayed %llu\n", SUM(replayed));
 	seq_printf(file, "insert_requests %llu\n", SUM(insert_requests));
 	seq_printf(file, "inserted %llu\n", SUM(inserted));

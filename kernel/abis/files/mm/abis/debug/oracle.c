@@ -84,6 +84,14 @@ const struct machine_holder *abis_oracle_find(struct oracle *oracle, struct mm_s
 	return holder;
 }
 
+/* A flush is between raising tlb_gen and publishing what it flushes, or is so no longer. */
+void abis_debug_publishing(struct mm_struct *mm, int change)
+{
+#ifdef CONFIG_ABIS_FULL
+	atomic_add(change, &mm->context.abis.publishing);
+#endif
+}
+
 /* Would Linux have interrupted anybody? See should_flush_tlb(). */
 bool abis_oracle_remote_target(struct mm_struct *mm)
 {

@@ -8,11 +8,13 @@
 
 static inline u64 ring_load(const u64 *from)
 {
+	/* Pairs with ring_store(): who reads a generation reads its range. */
 	return smp_load_acquire(from);
 }
 
 static inline void ring_store(u64 *to, u64 value)
 {
+	/* Pairs with ring_load(). */
 	smp_store_release(to, value);
 }
 

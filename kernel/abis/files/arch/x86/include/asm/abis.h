@@ -6,6 +6,7 @@
 #ifndef _ASM_X86_ABIS_H
 #define _ASM_X86_ABIS_H
 
+#include <linux/abis_debug.h>
 #include <linux/limits.h>
 #include <linux/string.h>
 
@@ -13,8 +14,17 @@
 #include <asm/pgtable_types.h>
 #include <asm/tlbbatch.h>
 
+struct flush_tlb_info;
 struct mm_struct;
 struct vm_area_struct;
+
+/* Where a CPU finds that it lags behind tlb_gen. Names: lag_names. */
+enum abis_lag {
+	ABIS_LAG_SWITCH,	/* it takes the address space up */
+	ABIS_LAG_LAZY,		/* it ceases to be lazy */
+	ABIS_LAG_IPI,		/* it is asked to flush, and two flushes overlap */
+	ABIS_LAGS,
+};
 
 /* abis_round_begin() where no round begins. */
 #define ABIS_NO_ROUND	U64_MAX
@@ -37,6 +47,9 @@ static inline void abis_context_init(struct abis_context *abis)
 #ifdef CONFIG_ABIS_HIDE
 	abis->hiding = ABIS_HIDING_START;
 #endif
+#ifdef CONFIG_ABIS_DEBUG
+	atomic_set(&abis->publishing, 0);
+#endif
 	abis->points = ABIS_POINTS_START;
 	abis->earned = 0;
 #endif
@@ -49,6 +62,8 @@ int __abis_test_and_clear_young(struct mm_struct *mm, pte_t *ptep);
 #include <linux/jump_label.h>
 
 DECLARE_STATIC_KEY_FALSE(abis_tracking_key);
+/* On before anything is left out for the first time, then for good: see mm/abis/gather.c. */
+DECLARE_STATIC_KEY_FALSE(abis_used_key);
 
 void __abis_pte_taken(struct mm_struct *mm, pte_t *ptep, pte_t pte);
 /*
@@ -141,40 +156,68 @@ static __always_inline bool abis_settle(struct mm_struct *mm, bool was_lazy)
 	return static_branch_unlikely(&abis_owing_key) && __abis_settle(mm, was_lazy);
 }
 
-void __abis_publish(struct mm_struct *mm, u64 gen, unsigned long start, unsigned long end,
-		    unsigned int stride_shift, bool freed_tables);
-bool __abis_collect(struct mm_struct *mm, u64 from, u64 to);
+void __abis_publish(const struct flush_tlb_info *info);
+bool __abis_collect(struct mm_struct *mm, u16 asid, u64 to, enum abis_lag lag);
 unsigned long abis_replay(void);
 unsigned int __abis_page_shift(const struct vm_area_struct *vma);
+unsigned long __abis_ceiling(struct mm_struct *mm, unsigned long ceiling);
 
-/* tlb_gen was raised to @gen for this flush. Before anybody is interrupted. */
-static __always_inline void abis_publish(struct mm_struct *mm, u64 gen, unsigned long start,
-					 unsigned long end, unsigned int stride_shift,
-					 bool freed_tables)
+/* Of a flush of @mm: more pages than this are a flush of everything. */
+static __always_inline unsigned long abis_ceiling(struct mm_struct *mm, unsigned long ceiling)
+{
+	return static_branch_unlikely(&abis_owing_key) ? __abis_ceiling(mm, ceiling) : ceiling;
+}
+
+/* tlb_gen of @mm is about to be raised; abis_publish() follows. The oracle waits for it. */
+static __always_inline void abis_publish_begin(struct mm_struct *mm)
+{
+	abis_debug_publishing(mm, 1);
+}
+
+/* tlb_gen was raised for this flush. Before anybody is interrupted. */
+static __always_inline void abis_publish(struct mm_struct *mm, const struct flush_tlb_info *info)
 {
 	if (static_branch_unlikely(&abis_owing_key))
-		__abis_publish(mm, gen, start, end, stride_shift, freed_tables);
+		__abis_publish(info);
+	abis_debug_publishing(mm, -1);
 }
 
 /* Of flush_tlb_page(): a part of a huge page is no page of a range that is published. */
 static __always_inline unsigned int abis_page_shift(const struct vm_area_struct *vma)
 {
-	return static_branch_unlikely(&abis_owing_key) ? __abis_page_shift(vma) : PAGE_SHIFT;
+	return static_branch_unlikely(&abis_used_key) ? __abis_page_shift(vma) : PAGE_SHIFT;
 }
 
-/* Can this CPU catch up by abis_replay(), instead of flushing everything? See mm/abis/replay.c. */
-static __always_inline bool abis_collect(struct mm_struct *mm, u64 from, u64 to)
+static __always_inline bool abis_may_collect(void)
 {
-	return static_branch_unlikely(&abis_owing_key) && __abis_collect(mm, from, to);
+	return static_branch_unlikely(&abis_owing_key);
+}
+
+/*
+ * This CPU's context @asid lags behind generation @to of @mm. Can it catch up by
+ * abis_replay(), instead of flushing everything? See mm/abis/replay.c.
+ */
+static __always_inline bool abis_collect(struct mm_struct *mm, u16 asid, u64 to,
+					 enum abis_lag lag)
+{
+	return abis_may_collect() && __abis_collect(mm, asid, to, lag);
 }
 
 #else
 
 static inline bool abis_settle(struct mm_struct *mm, bool was_lazy) { return false; }
-static inline void abis_publish(struct mm_struct *mm, u64 gen, unsigned long start,
-				unsigned long end, unsigned int stride_shift,
-				bool freed_tables) { }
-static inline bool abis_collect(struct mm_struct *mm, u64 from, u64 to) { return false; }
+static inline void abis_publish(struct mm_struct *mm, const struct flush_tlb_info *info) { }
+static inline unsigned long abis_ceiling(struct mm_struct *mm, unsigned long ceiling)
+{
+	return ceiling;
+}
+
+static inline void abis_publish_begin(struct mm_struct *mm) { }
+static inline bool abis_may_collect(void) { return false; }
+static inline bool abis_collect(struct mm_struct *mm, u16 asid, u64 to, enum abis_lag lag)
+{
+	return false;
+}
 static inline unsigned long abis_replay(void) { return 0; }
 static inline unsigned int abis_page_shift(const struct vm_area_struct *vma)
 {

@@ -21,13 +21,16 @@ struct abis_context {
 	atomic64_t gathers;	/* accountable gathers: low bits open, above begun */
 #ifdef CONFIG_ABIS_FULL
 	unsigned long owed[4];	/* CPUs below 254 that owe a flush of everything */
-	u64 ring[32];		/* what the last generations flush: mm/abis/engine/ring.h */
 #endif
 #ifdef CONFIG_ABIS_HIDE
 	int hiding;		/* two accounts of what hiding brings and costs; a hint */
 #endif
 #ifdef CONFIG_ABIS_FULL
 	int points;		/* mm/abis/adapt.c: what insertion has left to spend */
+	u64 ring[32];		/* what the last generations flush: mm/abis/engine/ring.h */
+#ifdef CONFIG_ABIS_DEBUG
+	atomic_t publishing;	/* tlb_gen is raised, and its range not published yet */
+#endif
 #endif
 #endif
 };
