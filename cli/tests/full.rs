@@ -419,7 +419,7 @@ const BREAKS: [(&str, &str, Shows); 32] = [
     ("batch-round-unraised", "batch --cpus 2 --nodes 2 --thread-mode multi", Stale),
     ("private-survives-young", "owner --units 4000 --cpus 8 --nodes 2", Check),
     ("replay-unknown", "zero --cpus 8 --nodes 2", Anyhow),
-    ("replay-short", "refault --cpus 4 --nodes 2", Check),
+    ("replay-short", "refault --units 4000 --cpus 4 --nodes 2", Check),
     ("insert-over-shared", "overlap --cpus 8 --nodes 2", Check),
     ("insert-over-never", "overlap --set switch=before --cpus 8 --nodes 2", Check),
     ("insert-in-batch", "refault --set by=cgroup --cpus 4 --nodes 2", Check),
