@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * A round: a flush of the whole of this address space, on every CPU that runs
- * it. More pages than any mode flushes one by one (33, tlb_single_page_flush_ceiling;
- * 132 in ABIS's mode full), which the caller has just used, lose their write permission
- * in one call.
+ * it. More pages than any kernel here flushes one by one (33 as tlb_single_page_flush_ceiling
+ * has it, 132 where it is raised most), which the caller has just used, lose their write
+ * permission in one call.
  */
 #ifndef CEASEFIRE_ROUNDS_H
 #define CEASEFIRE_ROUNDS_H
