@@ -8,7 +8,7 @@ use ceasefire_report::paper::{html, render};
 use ceasefire_report::table::Options;
 use ceasefire_results::paper::figures::{Figure, Work, FIGURES};
 use ceasefire_results::paper::{Measured, Paper, SCHEMA};
-use ceasefire_results::schema::{Control, Results, Row, Unmeasured};
+use ceasefire_results::schema::{Control, Results, Row, Tlb, Unmeasured};
 use ceasefire_results::stats::Spread;
 
 const KERNELS: [(&str, Option<&str>); 3] = [("vanilla", None), ("k", Some("off")), ("k", Some("full"))];
@@ -119,6 +119,27 @@ fn a_file_is_read_as_it_was_written_and_nothing_else_is() {
         assert_eq!(error.kind, Kind::Usage);
         assert!(error.message.contains(fragment) && error.remedy.is_some(), "{error:?}");
     }
+}
+
+/// What was measured before `hardware` was what processors do is not published as today's.
+#[test]
+fn the_machine_of_an_old_evaluation_is_called_by_its_new_name() {
+    let mut old = paper(&["figure-7"]);
+    let qemu = old.environment.qemu.as_mut().expect("a machine");
+    qemu.tlb = Some(Tlb {
+        spec: "hardware".into(),
+        access_bit: Some("intel".into()),
+        model: true,
+        ..Tlb::default()
+    });
+    let text = old.to_json().expect("written");
+    let read = Paper::from_json(text.as_bytes(), "old").expect("read");
+    let tlb = read.environment.qemu.as_ref().and_then(|qemu| qemu.tlb.as_ref()).expect("TLBs");
+    assert_eq!((tlb.spec.as_str(), tlb.access_bit.as_deref()), ("adversary", Some("denied")));
+    // The table of figures still finds its rows.
+    assert_eq!(read.figures, old.figures);
+    let page = html(&read).expect("a page");
+    assert!(page.contains("adversary: access bits denied"), "{page}");
 }
 
 #[test]

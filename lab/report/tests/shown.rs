@@ -175,7 +175,7 @@ fn the_page_says_what_the_tlbs_were_like() {
         spec: "hardware,seed=7".into(),
         model: true,
         oracle: true,
-        access_bit: Some("intel".into()),
+        access_bit: Some("dirty".into()),
         entries: Some(1536),
         ways: Some(12),
         psc: Some(64),
@@ -184,7 +184,7 @@ fn the_page_says_what_the_tlbs_were_like() {
         insert: Some(true),
     });
     let html = report::html(&results).expect("a report");
-    let words = "hardware,seed=7: access bits intel, 1536 entries of 12 ways, paging-structure cache of 64, \
+    let words = "hardware,seed=7: access bits dirty, 1536 entries of 12 ways, paging-structure cache of 64, \
                  a speculative walk every 100 µs, seed 7, insertion by the kernel, which no processor has";
     assert!(html.contains(words), "{html}");
 }

@@ -2,6 +2,7 @@
 //! Results files: written, read back, refused.
 mod sample;
 
+use ceasefire_results::schema::Tlb;
 use ceasefire_results::Results;
 
 #[test]
@@ -126,4 +127,31 @@ fn a_file_of_0_1_0_is_read() {
     let text = results.to_json().expect("writes");
     assert!(!text.contains("\"abis\": null") && text.contains("\"mechanisms\""));
     assert_eq!(Results::from_json(text.as_bytes(), "new.json").expect("reads"), results);
+}
+
+/// A file of before `hardware` was what processors do: its TLBs are called what they are called now.
+#[test]
+fn tlbs_of_a_file_with_the_old_names_are_called_by_the_new_ones() {
+    let with = |spec: &str, access_bit: &str| {
+        let mut results = sample::one_kernel();
+        let qemu = results.environment.qemu.as_mut().expect("a machine");
+        qemu.tlb = Some(Tlb {
+            spec: spec.into(),
+            model: true,
+            access_bit: Some(access_bit.into()),
+            ..Tlb::default()
+        });
+        results.rows.iter_mut().for_each(|row| row.tlb = Some(spec.into()));
+        results
+    };
+    for (spec, access_bit, spec_now, access_bit_now) in [
+        ("hardware,seed=7", "intel", "adversary,seed=7", "denied"),
+        ("plain,access-bit=intel,psc=64", "intel", "plain,access-bit=denied,psc=64", "denied"),
+        ("hardware,access-bit=ideal", "ideal", "hardware,access-bit=ideal", "ideal"),
+        ("hardware", "dirty", "hardware", "dirty"),
+    ] {
+        let text = with(spec, access_bit).to_json().expect("writes");
+        let read = Results::from_json(text.as_bytes(), "old.json").expect("reads");
+        assert_eq!(read, with(spec_now, access_bit_now), "{spec}");
+    }
 }

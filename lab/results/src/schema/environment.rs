@@ -111,7 +111,7 @@ pub struct Tlb {
     pub model: bool,
     #[serde(default)]
     pub oracle: bool,
-    /// `ideal` or `intel`.
+    /// `ideal`, `dirty` or `denied`.
     #[serde(default)]
     pub access_bit: Option<String>,
     /// 0: so many that hardly any is ever evicted.
