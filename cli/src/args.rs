@@ -230,9 +230,9 @@ pub struct MachineArgs {
     /// Use this qemu-system-x86_64
     #[arg(long, value_name = "FILE", conflicts_with = "machine")]
     pub qemu: Option<PathBuf>,
-    /// The vCPUs' TLBs: stock, plain or hardware, then settings: access-bit=ideal|intel,
-    /// entries=N, ways=N, psc=N, speculation-us=N, seed=N, insert=on|off [default: plain;
-    /// selftests: hardware]
+    /// The vCPUs' TLBs: stock, plain, hardware or adversary, then settings:
+    /// access-bit=ideal|dirty|denied, entries=N, ways=N, psc=N, speculation-us=N, seed=N,
+    /// insert=on|off [default: plain; selftests: adversary]
     #[arg(long, value_name = "PRESET,KEY=VALUE,…", allow_hyphen_values = true)]
     pub tlb: Option<String>,
     /// Five-level page tables, if the kernel has them

@@ -9,8 +9,7 @@ use serde_json::Value;
 const MACHINE: [&str; 4] = ["--cpus", "8", "--tlb", "hardware"];
 /// The same without the speculative walker, which walks for any present entry: it uses most pages of a small address
 /// space between one call and the next, and used pages must be flushed.
-const NO_SPECULATION: [&str; 4] =
-    ["--cpus", "8", "--tlb", "plain,access-bit=intel,entries=1536,ways=12,psc=64"];
+const NO_SPECULATION: [&str; 4] = ["--cpus", "8", "--tlb", "hardware,speculation-us=0"];
 /// A file of 56 MiB: the first rounds, which nobody can save, are a small share of its shootdowns.
 const MMAP_READ_UNITS: &str = "14336";
 

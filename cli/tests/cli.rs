@@ -33,6 +33,10 @@ fn wrong_words_are_usage_errors() {
         (vec!["run", "zero", "--tlb", "fast"], "no preset 'fast'"),
         (vec!["run", "zero", "--tlb", "hardware,colour=red"], "no setting 'colour'"),
         (vec!["run", "zero", "--tlb", "access-bit=amd"], "access-bit"),
+        (
+            vec!["run", "zero", "--tlb", "plain,access-bit=intel"],
+            "access-bit=intel is called access-bit=denied",
+        ),
         (vec!["run", "zero", "--tlb", "entries=-1"], "entries"),
         (vec!["run", "zero", "--tlb", "entries=100,ways=12"], "100 entries"),
         (vec!["run", "zero", "--tlb", "psc=1,psc=2"], "psc twice"),
@@ -333,7 +337,7 @@ fn dry_run_says_what_the_tlbs_are_like() {
         (vec!["--tlb", "stock", "--la57", "on"], "-cpu max,-pcid,-invpcid,tlb-model=off -smp"),
         (
             vec!["--tlb", "hardware,seed=7", "--cost", "--cpus", "1"],
-            "-cpu max,-erms,-fsrm,-la57,tlb-model=on,tlb-oracle=on,tlb-access-bit=intel,tlb-entries=1536,\
+            "-cpu max,-erms,-fsrm,-la57,tlb-model=on,tlb-oracle=on,tlb-access-bit=dirty,tlb-entries=1536,\
              tlb-ways=12,tlb-psc=64,tlb-speculation-us=100,tlb-seed=7 -smp",
         ),
     ] {

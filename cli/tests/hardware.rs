@@ -153,7 +153,7 @@ fn a_mode_that_the_running_kernel_has_not_is_refused() {
 /// What the machine is told to do about accessed bits is what the program finds out.
 #[test]
 fn a_processors_habits_are_found_out() {
-    for (habit, miss_and_hit, dirty) in [("intel", 1.0, 1.0), ("ideal", 0.0, 0.0)] {
+    for (habit, miss_and_hit, dirty) in [("denied", 1.0, 1.0), ("dirty", 0.0, 1.0), ("ideal", 0.0, 0.0)] {
         let out = Scratch::new("promises");
         let tlb = format!("plain,access-bit={habit}");
         let file =

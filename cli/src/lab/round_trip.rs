@@ -98,8 +98,14 @@ impl Random {
             thread_mode: self.one(&[ThreadMode::Single, ThreadMode::Multi]),
             slice_us: self.some(|random| random.below(200_000) as u32),
             tlb: self.some(|random| {
-                let specs =
-                    ["stock", "plain", "hardware", "hardware,seed=7,psc=0", "entries=64,ways=4,insert=on"];
+                let specs = [
+                    "stock",
+                    "plain",
+                    "hardware",
+                    "hardware,seed=7,psc=0",
+                    "adversary,speculation-us=0",
+                    "entries=64,ways=4,insert=on",
+                ];
                 Tlb::parse(random.one(&specs)).expect("a spec")
             }),
             la57: self.yes(),

@@ -15,23 +15,27 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 /// The options under which the rules must hold: for the CPU, and for the guest's command line.
-const SHAPES: [(&str, &str); 8] = [
+const SHAPES: [(&str, &str); 9] = [
     ("tlb-oracle=on", "oracle"),
     ("tlb-oracle=on,tlb-insert=on", "oracle insert"),
-    ("tlb-oracle=on,tlb-insert=on,tlb-psc=32,tlb-access-bit=intel", "oracle insert psc=32 intel"),
+    ("tlb-oracle=on,tlb-insert=on,tlb-psc=32,tlb-access-bit=dirty", "oracle insert psc=32 dirty"),
+    ("tlb-oracle=on,tlb-insert=on,tlb-psc=32,tlb-access-bit=denied", "oracle insert psc=32 denied"),
     ("tlb-oracle=on,tlb-insert=on,tlb-psc=32,tlb-entries=64", "oracle insert psc=32 entries=64"),
     (
-        "tlb-oracle=on,tlb-insert=on,tlb-psc=32,tlb-access-bit=intel,tlb-speculation-us=20",
-        "oracle insert psc=32 intel speculation",
+        "tlb-oracle=on,tlb-insert=on,tlb-psc=32,tlb-access-bit=denied,tlb-speculation-us=20",
+        "oracle insert psc=32 denied speculation",
     ),
     ("tlb-speculation-us=20", "speculation icount"),
     ("", ""),
     ("-pcid,-invpcid,tlb-model=on,tlb-insert=on", "insert"),
 ];
+/// The values of tlb-access-bit; but for the first, the guest is told by a word of the same name.
+const ACCESS_BITS: [&str; 3] = ["ideal", "dirty", "denied"];
 /// As QEMU was before the model.
 const STOCK: &str = "-pcid,-invpcid,tlb-model=off";
-/// Everything that hardware may do.
-const HARDWARE: &str = "tlb-oracle=on,tlb-psc=32,tlb-access-bit=intel,tlb-speculation-us=50,tlb-entries=256";
+/// Every liberty that there is.
+const ADVERSARY: &str =
+    "tlb-oracle=on,tlb-psc=32,tlb-access-bit=denied,tlb-speculation-us=50,tlb-entries=256";
 const QUESTIONS: u32 = 10_000;
 /// Breaks of the oracle or of the machine that must make the oracle and behaviour differ.
 const CANARY_KILLERS: [&str; 4] =
@@ -76,20 +80,36 @@ fn every_rule_is_kept_in_every_shape() {
     let begun = Instant::now();
     let all = in_pairs(&boots, |boot| boot.run(&kit));
     let mut kept = BTreeSet::new();
-    for said in &all {
+    for (boot, said) in boots.iter().zip(&all) {
         assert!(said.is_whole(), "{said}");
         for (number, verdict) in said.verdicts() {
             match verdict {
-                Verdict::Kept => drop(kept.insert(number)),
+                Verdict::Kept => drop(kept.insert((number, access_bit(&boot.cpu)))),
                 Verdict::Skipped(_) => {}
                 broken => panic!("rule {number}: {broken:?}\n{}", said.command),
             }
         }
     }
-    let never: Vec<u32> =
-        rules.iter().map(|rule| rule.number).filter(|number| !kept.contains(number)).collect();
-    assert!(never.is_empty(), "no shape tries the rules {never:?}");
-    println!("{} rules kept in {} boots, {:.1} s", kept.len(), all.len(), begun.elapsed().as_secs_f64());
+    let is_kept = |rule: &Rule, value| kept.contains(&(rule.number, value));
+    let all_of = |rule: &Rule| match access_bits_of(rule) {
+        [] => ACCESS_BITS.iter().any(|value| is_kept(rule, *value)),
+        values => values.iter().all(|value| is_kept(rule, *value)),
+    };
+    let never: Vec<u32> = rules.iter().filter(|rule| !all_of(rule)).map(|rule| rule.number).collect();
+    assert!(never.is_empty(), "no shape tries the rules {never:?}, or not with each access bit");
+    println!("{} rules kept in {} boots, {:.1} s", rules.len(), all.len(), begun.elapsed().as_secs_f64());
+}
+
+/// Those that a rule is about; none: it holds with each.
+fn access_bits_of(rule: &Rule) -> &'static [&'static str] {
+    let all = [("IDEAL", 0..1), ("DIRTY_MARKS", 1..3), ("DENIED_MARKS", 2..3), ("DENIED_SPARES", 0..2)];
+    all.into_iter().find(|(need, _)| rule.needs(need)).map_or(&[], |(_, range)| &ACCESS_BITS[range])
+}
+
+/// What these options of the CPU make it.
+fn access_bit(cpu: &str) -> &'static str {
+    let is_named = |value: &&&str| cpu.split(',').any(|word| word == format!("tlb-access-bit={value}"));
+    ACCESS_BITS.iter().find(is_named).unwrap_or(&ACCESS_BITS[0])
 }
 
 /// A boot in which rules must fail.
@@ -100,8 +120,7 @@ struct Break {
 
 /// The options that a rule needs, for the CPU and for the guest.
 fn options_for(rule: &Rule) -> (Vec<String>, Vec<&'static str>) {
-    let table: [(&str, &str, &str); 7] = [
-        ("INTEL", "tlb-access-bit=intel", "intel"),
+    let table: [(&str, &str, &str); 6] = [
         ("STRUCTURES", "tlb-psc=32", "psc=32"),
         ("SPECULATION", "tlb-speculation-us=20", "speculation"),
         ("BOUNDED", "tlb-entries=64", "entries=64"),
@@ -117,8 +136,18 @@ fn options_for(rule: &Rule) -> (Vec<String>, Vec<&'static str>) {
     (needed().map(|(_, option, _)| option.to_string()).collect(), words)
 }
 
-fn break_of(rule: &Rule, kit: &Kit) -> Boot {
-    let (mut cpu, words) = options_for(rule);
+/// With each access bit that it is about.
+fn breaks_of(rule: &Rule, kit: &Kit) -> Vec<Boot> {
+    match access_bits_of(rule) {
+        [] => vec![break_of(rule, None, kit)],
+        values => values.iter().map(|value| break_of(rule, Some(value), kit)).collect(),
+    }
+}
+
+fn break_of(rule: &Rule, access_bit: Option<&'static str>, kit: &Kit) -> Boot {
+    let (mut cpu, mut words) = options_for(rule);
+    cpu.extend(access_bit.map(|value| format!("tlb-access-bit={value}")));
+    words.extend(access_bit);
     let mut words = words.join(" ");
     match rule.killer.as_str() {
         "stock" => cpu = vec![STOCK.into()],
@@ -146,9 +175,10 @@ fn break_of(rule: &Rule, kit: &Kit) -> Boot {
 fn breaks(rules: &[Rule], kit: &Kit) -> Vec<Break> {
     let mut shared: BTreeMap<(String, String, u32), Break> = BTreeMap::new();
     for rule in rules {
-        let boot = break_of(rule, kit);
-        let key = (boot.cpu.clone(), boot.words.clone(), boot.vcpus);
-        shared.entry(key).or_insert(Break { boot, rules: Vec::new() }).rules.push(rule.number);
+        for boot in breaks_of(rule, kit) {
+            let key = (boot.cpu.clone(), boot.words.clone(), boot.vcpus);
+            shared.entry(key).or_insert(Break { boot, rules: Vec::new() }).rules.push(rule.number);
+        }
     }
     shared.into_values().collect()
 }
@@ -272,7 +302,7 @@ fn the_oracle_agrees_with_what_every_vcpu_reads() {
     let kit = Kit::new();
     let words = format!("canary={QUESTIONS}");
     for (threads, vcpus) in [(Threads::Single, 4), (Threads::Single, 8), (Threads::Multi, 2)] {
-        let said = Boot::new(HARDWARE, threads, vcpus, &words).run(&kit);
+        let said = Boot::new(ADVERSARY, threads, vcpus, &words).run(&kit);
         assert!(said.is_whole(), "{said}");
         assert_eq!(canary_field(&said, "wrong"), 0, "{said}");
         assert_eq!(canary_field(&said, "questions"), u64::from(QUESTIONS), "{said}");
@@ -289,7 +319,7 @@ fn the_oracle_agrees_with_what_every_vcpu_reads() {
 fn a_wrong_oracle_is_found_out() {
     let kit = Kit::new();
     for mutant in CANARY_KILLERS {
-        let cpu = format!("{HARDWARE},tlb-mutant={mutant}");
+        let cpu = format!("{ADVERSARY},tlb-mutant={mutant}");
         let said = Boot::new(&cpu, Threads::Single, 4, "canary=2000").run(&kit);
         assert!(canary_field(&said, "wrong") > 0, "{mutant} is not noticed: {said}");
     }
@@ -311,7 +341,7 @@ fn a_question_costs_five_microseconds_at_most() {
     let kit = Kit::new();
     let seconds = |questions: u32| {
         let begin = processor_seconds();
-        let said = Boot::new(HARDWARE, Threads::Single, 8, &format!("price={questions}")).run(&kit);
+        let said = Boot::new(ADVERSARY, Threads::Single, 8, &format!("price={questions}")).run(&kit);
         assert!(said.line("price ok ").is_some(), "{said}");
         processor_seconds() - begin
     };
@@ -328,9 +358,9 @@ fn random_values_get_the_right_fault() {
     let seconds = std::env::var("CEASEFIRE_FUZZ_SECONDS").unwrap_or_else(|_| "2".into());
     let seed = std::env::var("CEASEFIRE_FUZZ_SEED").unwrap_or_else(|_| "1".into());
     let limit = seconds.parse::<u64>().expect("CEASEFIRE_FUZZ_SECONDS is a number") * 3 + 60;
-    let hardware = format!("{HARDWARE},tlb-insert=on");
+    let adversary = format!("{ADVERSARY},tlb-insert=on");
     let shapes = [
-        (hardware.as_str(), Threads::Single, 4, "oracle insert "),
+        (adversary.as_str(), Threads::Single, 4, "oracle insert "),
         ("tlb-oracle=on", Threads::Multi, 2, "oracle "),
         (STOCK, Threads::Single, 2, ""),
     ];
@@ -351,7 +381,9 @@ fn need_in_words(need: &str) -> &str {
         "INVPCID" => "invpcid",
         "NO_PCID" => "no pcid",
         "IDEAL" => "access bits ideal",
-        "INTEL" => "access bits intel",
+        "DIRTY_MARKS" => "access bits dirty or denied",
+        "DENIED_MARKS" => "access bits denied",
+        "DENIED_SPARES" => "access bits ideal or dirty",
         "STRUCTURES" => "tlb-psc",
         "SPECULATION" => "speculation",
         "QUIET" => "no speculation",
@@ -381,7 +413,8 @@ fn page_of(rules: &[Rule]) -> String {
          The second line of a rule names its source; what it *needs*, options of the machine or the guest without which it has\n\
          no meaning; and what it *fails under*: a value of `tlb-mutant=`, an option that replaces the one needed, or `stock`,\n\
          that is `-cpu max,-pcid,-invpcid,tlb-model=off`. SDM: Intel 64 and IA-32 Architectures Software Developer's Manual,\n\
-         volume and section (paging is chapter 4 of 3A). The other sources are pages beside this one.\n\n\
+         volume and section (paging is chapter 4 of 3A). The other sources are pages beside this one. A rule about some values\n\
+         of `tlb-access-bit` is tried, and broken, with each of them.\n\n\
          Two longer tests stand beside the rules. `canary.c` repoints entries while all vCPUs use them, asks the oracle who\n\
          holds what, lets all read, and compares, 10,000 times. `fuzz.c` throws random values at CR0, CR3, CR4, INVPCID and\n\
          MSRs on all vCPUs and compares the faults with a model of its own (`make machine-fuzz`: five minutes).\n\n\

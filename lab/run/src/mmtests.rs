@@ -81,11 +81,12 @@ impl Request {
         self.output.out.join("selftests")
     }
 
-    /// The TLBs of hardware, and the memory that the tests want, unless others were asked for.
+    /// TLBs that take every liberty, under which mode `full` does all that it can do, and the memory that the tests want,
+    /// unless others were asked for.
     fn spec(&self) -> GuestSpec {
         let mut spec = self.spec.clone();
         if spec.machine.is_ours() {
-            spec.machine.tlb.get_or_insert(Preset::Hardware.into());
+            spec.machine.tlb.get_or_insert(Preset::Adversary.into());
         }
         spec.machine.memory_mib.get_or_insert(MEMORY_MIB);
         spec

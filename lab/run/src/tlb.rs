@@ -15,9 +15,12 @@ const PSC_WAYS: u32 = 4;
 const SPECULATION_US_MAX: u64 = 1_000_000;
 const SEED_MAX: u64 = u32::MAX as u64;
 
-const PRESETS: &str = "stock, plain, hardware";
+const PRESETS: &str = "stock, plain, hardware, adversary";
 const KEYS: &str =
-    "access-bit=ideal|intel, entries=N, ways=N, psc=N, speculation-us=N, seed=N, insert=on|off";
+    "access-bit=ideal|dirty|denied, entries=N, ways=N, psc=N, speculation-us=N, seed=N, insert=on|off";
+
+/// What `denied` was called until there was `dirty`.
+const OLD_DENIED: &str = "intel";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Preset {
@@ -25,16 +28,20 @@ pub enum Preset {
     Stock,
     /// PCID, and one translation for both modes; nothing that decides differently from one run to the next.
     Plain,
-    /// The freedoms that processors take.
+    /// What processors were seen to do, or are documented to do.
     Hardware,
+    /// What the manuals leave open beside that, and no processor is known to do.
+    Adversary,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AccessBit {
     /// Set by the walk that fills the TLB.
     Ideal,
-    /// Set by a walk that ends in a fault, too, and again with the dirty bit.
-    Intel,
+    /// And again with the dirty bit.
+    Dirty,
+    /// And by a walk that ends in a protection fault.
+    Denied,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +62,8 @@ pub struct Tlb {
 
 impl Preset {
     fn parse(word: &str) -> Option<Preset> {
-        [Preset::Stock, Preset::Plain, Preset::Hardware].into_iter().find(|preset| preset.as_str() == word)
+        let all = [Preset::Stock, Preset::Plain, Preset::Hardware, Preset::Adversary];
+        all.into_iter().find(|preset| preset.as_str() == word)
     }
 
     pub fn as_str(self) -> &'static str {
@@ -63,15 +71,19 @@ impl Preset {
             Preset::Stock => "stock",
             Preset::Plain => "plain",
             Preset::Hardware => "hardware",
+            Preset::Adversary => "adversary",
         }
     }
 }
 
 impl AccessBit {
+    const ALL: [AccessBit; 3] = [AccessBit::Ideal, AccessBit::Dirty, AccessBit::Denied];
+
     pub fn as_str(self) -> &'static str {
         match self {
             AccessBit::Ideal => "ideal",
-            AccessBit::Intel => "intel",
+            AccessBit::Dirty => "dirty",
+            AccessBit::Denied => "denied",
         }
     }
 }
@@ -92,13 +104,14 @@ impl From<Preset> for Tlb {
             Preset::Stock | Preset::Plain => plain,
             // 1,536 entries of 12 ways: the second-level TLB of Intel's Skylake and its successors.
             Preset::Hardware => Tlb {
-                access_bit: AccessBit::Intel,
+                access_bit: AccessBit::Dirty,
                 entries: 1536,
                 ways: 12,
                 psc: 64,
                 speculation_us: 100,
                 ..plain
             },
+            Preset::Adversary => Tlb { preset, access_bit: AccessBit::Denied, ..Preset::Hardware.into() },
         }
     }
 }
@@ -127,8 +140,9 @@ impl Tlb {
                     .remedy(format!("write the preset first, then settings: {KEYS}"))
             })?;
             if tlb.preset == Preset::Stock {
-                return Err(Error::usage(format!("--tlb stock has no TLB that {key} could change"))
-                    .remedy("write --tlb plain or hardware before the settings, or leave them out"));
+                return Err(Error::usage(format!("--tlb stock has no TLB that {key} could change")).remedy(
+                    "write --tlb plain, hardware or adversary before the settings, or leave them out",
+                ));
             }
             if seen.contains(&key) {
                 return Err(Error::usage(format!("--tlb sets {key} twice")).remedy("keep one of the two"));
@@ -142,16 +156,20 @@ impl Tlb {
 
     fn set(&mut self, key: &str, value: &str) -> Result<()> {
         match key {
+            "access-bit" if value == OLD_DENIED => {
+                return Err(Error::usage(format!("--tlb {key}={value} is called {key}=denied now")).remedy(
+                    format!("choose {key}=denied, or {key}=dirty as on the processors that were asked"),
+                ))
+            }
             "access-bit" => {
-                self.access_bit =
-                    word(key, value, [AccessBit::Ideal, AccessBit::Intel].map(|bit| (bit.as_str(), bit)))?
+                self.access_bit = word(key, value, &AccessBit::ALL.map(|bit| (bit.as_str(), bit)))?
             }
             "entries" => self.entries = number(key, value, 0, ENTRIES_MAX)?,
             "ways" => self.ways = number(key, value, 1, WAYS_MAX)?,
             "psc" => self.psc = number(key, value, 0, PSC_MAX)?,
             "speculation-us" => self.speculation_us = number(key, value, 0, SPECULATION_US_MAX)?,
             "seed" => self.seed = number(key, value, 0, SEED_MAX)?,
-            "insert" => self.insert = word(key, value, [("on", true), ("off", false)])?,
+            "insert" => self.insert = word(key, value, &[("on", true), ("off", false)])?,
             _ => {
                 return Err(
                     Error::usage(format!("--tlb has no setting '{key}'")).remedy(format!("settings: {KEYS}"))
@@ -243,10 +261,11 @@ impl fmt::Display for Tlb {
     }
 }
 
-fn word<T: Copy>(key: &str, value: &str, of: [(&str, T); 2]) -> Result<T> {
+fn word<T: Copy>(key: &str, value: &str, of: &[(&str, T)]) -> Result<T> {
     of.iter().find(|(name, _)| *name == value).map(|(_, found)| *found).ok_or_else(|| {
+        let all: Vec<String> = of.iter().map(|(name, _)| format!("{key}={name}")).collect();
         Error::usage(format!("--tlb {key} cannot be '{value}'"))
-            .remedy(format!("choose {key}={} or {key}={}", of[0].0, of[1].0))
+            .remedy(format!("choose {}", all.join(" or ")))
     })
 }
 
@@ -272,20 +291,30 @@ mod tests {
             ("plain", "tlb-model=on,tlb-oracle=on,tlb-access-bit=ideal"),
             (
                 "hardware",
-                "tlb-model=on,tlb-oracle=on,tlb-access-bit=intel,tlb-entries=1536,tlb-ways=12,tlb-psc=64,\
+                "tlb-model=on,tlb-oracle=on,tlb-access-bit=dirty,tlb-entries=1536,tlb-ways=12,tlb-psc=64,\
                  tlb-speculation-us=100,tlb-seed=1",
             ),
             (
                 "hardware,speculation-us=0,entries=64,ways=4",
-                "tlb-model=on,tlb-oracle=on,tlb-access-bit=intel,tlb-entries=64,tlb-ways=4,tlb-psc=64",
+                "tlb-model=on,tlb-oracle=on,tlb-access-bit=dirty,tlb-entries=64,tlb-ways=4,tlb-psc=64",
+            ),
+            (
+                "adversary",
+                "tlb-model=on,tlb-oracle=on,tlb-access-bit=denied,tlb-entries=1536,tlb-ways=12,tlb-psc=64,\
+                 tlb-speculation-us=100,tlb-seed=1",
+            ),
+            (
+                "adversary,speculation-us=0",
+                "tlb-model=on,tlb-oracle=on,tlb-access-bit=denied,tlb-entries=1536,tlb-ways=12,tlb-psc=64",
             ),
             ("psc=16", "tlb-model=on,tlb-oracle=on,tlb-access-bit=ideal,tlb-psc=16"),
-            ("plain,access-bit=intel", "tlb-model=on,tlb-oracle=on,tlb-access-bit=intel"),
+            ("plain,access-bit=dirty", "tlb-model=on,tlb-oracle=on,tlb-access-bit=dirty"),
+            ("plain,access-bit=denied", "tlb-model=on,tlb-oracle=on,tlb-access-bit=denied"),
             ("insert=on", "tlb-model=on,tlb-oracle=on,tlb-access-bit=ideal,tlb-insert=on"),
             ("insert=off", "tlb-model=on,tlb-oracle=on,tlb-access-bit=ideal"),
             (
                 "hardware,insert=on,speculation-us=0",
-                "tlb-model=on,tlb-oracle=on,tlb-access-bit=intel,tlb-entries=1536,tlb-ways=12,tlb-psc=64,\
+                "tlb-model=on,tlb-oracle=on,tlb-access-bit=dirty,tlb-entries=1536,tlb-ways=12,tlb-psc=64,\
                  tlb-insert=on",
             ),
         ] {
@@ -303,6 +332,9 @@ mod tests {
             ("insert=on,seed=7", "plain,seed=7,insert=on"),
             ("hardware,insert=off", "hardware"),
             ("hardware,ways=12,psc=0,access-bit=ideal", "hardware,access-bit=ideal,psc=0"),
+            ("hardware,access-bit=dirty", "hardware"),
+            ("adversary,speculation-us=0", "adversary,speculation-us=0"),
+            ("adversary,access-bit=denied,seed=1", "adversary"),
         ] {
             let tlb = Tlb::parse(spec).expect(spec);
             assert_eq!(tlb.to_string(), written, "{spec}");
@@ -322,6 +354,9 @@ mod tests {
             "psc=1,plain",
             "stock,psc=1",
             "access-bit=amd",
+            "access-bit=intel",
+            "adversary,access-bit=intel",
+            "plain,adversary",
             "access-bit=",
             "entries",
             "entries=",
@@ -356,6 +391,12 @@ mod tests {
     }
 
     #[test]
+    fn the_old_name_of_denied_is_refused_in_one_sentence_that_names_the_new_one() {
+        let error = Tlb::parse("plain,access-bit=intel").expect_err("an old name");
+        assert_eq!(error.message, "--tlb access-bit=intel is called access-bit=denied now");
+    }
+
+    #[test]
     fn results_say_what_a_tlb_has_and_leave_out_what_it_lacks() {
         let stock = Tlb::from(Preset::Stock).record();
         assert!(!stock.model && !stock.oracle && stock.access_bit.is_none() && stock.entries.is_none());
@@ -365,7 +406,12 @@ mod tests {
         assert_eq!((plain.entries, plain.psc, plain.speculation_us), (Some(0), Some(0), Some(0)));
         let hardware = Tlb::from(Preset::Hardware).record();
         assert_eq!((hardware.entries, hardware.ways, hardware.seed), (Some(1536), Some(12), Some(1)));
-        assert_eq!(hardware.insert, Some(false));
+        assert_eq!((hardware.access_bit.as_deref(), hardware.insert), (Some("dirty"), Some(false)));
+        let adversary = Tlb::from(Preset::Adversary).record();
+        assert_eq!((adversary.spec.as_str(), adversary.access_bit.as_deref()), ("adversary", Some("denied")));
+        let but_for_names =
+            schema::Tlb { spec: hardware.spec.clone(), access_bit: hardware.access_bit.clone(), ..adversary };
+        assert_eq!(but_for_names, hardware);
         assert_eq!(Tlb::parse("insert=on").expect("a setting").record().insert, Some(true));
     }
 }

@@ -6,7 +6,8 @@
  *   done 40 passed 1 failed 3 skipped
  *
  * Words: rules=1,20-39 (all), list, force (run rules whose needs are not met), cpus=N, canary=N, fuzz=N or seconds=N, price=N,
- * seed=N, digest=N (rule 907), and what the CPU was given: psc, speculation, intel, entries, oracle, insert, icount.
+ * seed=N, digest=N (rule 907), and what the CPU was given: psc, speculation, dirty, denied, entries, oracle, insert,
+ * icount.
  */
 #include "long.h"
 #include "rules.h"
@@ -33,8 +34,10 @@ static const char *missing(unsigned int needs)
 		{ PCID, has_pcid(), "PCID" },
 		{ INVPCID, has_invpcid(), "INVPCID" },
 		{ NO_PCID, !has_pcid() && !has_invpcid(), "a CPU without PCID" },
-		{ IDEAL, !option("intel"), "access bits as ideal" },
-		{ INTEL, option("intel"), "access bits as intel" },
+		{ IDEAL, !option("dirty") && !option("denied"), "access bits as ideal" },
+		{ DIRTY_MARKS, option("dirty") || option("denied"), "access bits as dirty or denied" },
+		{ DENIED_MARKS, option("denied"), "access bits as denied" },
+		{ DENIED_SPARES, !option("denied"), "access bits as ideal or dirty" },
 		{ STRUCTURES, option("psc"), "a paging-structure cache" },
 		{ SPECULATION, option("speculation"), "speculation" },
 		{ QUIET, !option("speculation"), "no speculation" },

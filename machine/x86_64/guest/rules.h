@@ -16,8 +16,9 @@ enum need {
 	PCID = 1 << 0,
 	INVPCID = 1 << 1,
 	NO_PCID = 1 << 2,	/* turned off by -cpu …,-pcid,-invpcid */
+	/* Of the values of tlb-access-bit: ideal; dirty and denied; denied; ideal and dirty */
 	IDEAL = 1 << 3,
-	INTEL = 1 << 4,
+	DIRTY_MARKS = 1 << 4,
 	STRUCTURES = 1 << 5,	/* tlb-psc=32 */
 	SPECULATION = 1 << 6,
 	QUIET = 1 << 7,		/* no speculation */
@@ -32,6 +33,8 @@ enum need {
 	ICOUNT = 1 << 16,
 	INSERT = 1 << 17,
 	NO_INSERT = 1 << 18,
+	DENIED_MARKS = 1 << 19,
+	DENIED_SPARES = 1 << 20,
 };
 
 struct rule {

@@ -95,7 +95,7 @@ pub struct Point {
     pub set: &'static [(&'static str, &'static str)],
 }
 
-/// Skylake's TLBs, access bits as Intel sets them, paging-structure caches and speculation.
+/// Skylake's TLBs, access bits as processors set them, paging-structure caches and speculation.
 pub const TLB: &str = "hardware";
 
 /// The paper's request.

@@ -73,7 +73,7 @@ RULE(704, "a cleared A stays clear across a switch to another PCID and back", "S
 }
 
 RULE(705, "ideal: a write through an entry cached without D sets D alone", "machine.md", IDEAL | QUIET,
-     "ideal-accessed-with-dirty")
+     "dirty-sets-accessed")
 {
 	uint64_t root = here();
 	struct page page = page_make(root, window(0), W | U);
@@ -84,8 +84,8 @@ RULE(705, "ideal: a write through an entry cached without D sets D alone", "mach
 	EXPECT_BITS(page, D);
 }
 
-RULE(706, "intel: a write through an entry cached without D sets A again, too", "machine.md", INTEL,
-     "intel-no-accessed-with-dirty")
+RULE(706, "dirty, denied: a write through an entry cached without D sets A again, too", "machine.md", DIRTY_MARKS,
+     "dirty-skips-accessed")
 {
 	uint64_t root = here();
 	struct page page = page_make(root, window(0), W | U);
@@ -96,8 +96,8 @@ RULE(706, "intel: a write through an entry cached without D sets A again, too", 
 	EXPECT_BITS(page, A | D);
 }
 
-RULE(707, "ideal: a walk that ends in a protection fault sets nothing in the entry that maps the page",
-     "machine.md", IDEAL | QUIET, "ideal-accessed-on-fault")
+RULE(707, "ideal, dirty: a protection fault on a miss sets nothing in the entry that maps the page", "machine.md",
+     DENIED_SPARES | QUIET, "denied-sets-accessed")
 {
 	uint64_t root = here(), value;
 	struct page page = page_make(root, window(0), U | NX);
@@ -108,8 +108,8 @@ RULE(707, "ideal: a walk that ends in a protection fault sets nothing in the ent
 	EXPECT_BITS(page, 0);
 }
 
-RULE(708, "intel: a walk that ends in a protection fault sets A in the entry that maps the page, never D",
-     "machine.md", INTEL, "intel-no-accessed-on-fault")
+RULE(708, "denied: a protection fault on a miss sets A in the entry that maps the page, never D", "machine.md",
+     DENIED_MARKS, "denied-skips-accessed")
 {
 	uint64_t root = here(), value;
 	struct page page = page_make(root, window(0), U | NX);
@@ -244,8 +244,8 @@ RULE(713, "a write is never done after its entry was taken away without D in wha
 	text("%lu taken, %lu dirty", taken, dirty);
 }
 
-RULE(714, "ideal: a protection fault of a page of 1 GiB sets nothing in its entry either", "machine.md", IDEAL | QUIET,
-     "ideal-accessed-on-fault")
+RULE(714, "ideal, dirty: a protection fault of a page of 1 GiB sets nothing in its entry either", "machine.md",
+     DENIED_SPARES | QUIET, "denied-sets-accessed")
 {
 	uint64_t root = here();
 	volatile uint64_t *pdpte = entry(root, window(PAGE_1G * 3), 3);
@@ -255,4 +255,47 @@ RULE(714, "ideal: a protection fault of a page of 1 GiB sets nothing in its entr
 	CHECK((*pdpte & (A | D)) == 0, "the PDPTE has %lx", *pdpte & (A | D));
 	load(window(PAGE_1G * 3));
 	CHECK((*pdpte & (A | D)) == A, "the PDPTE has %lx after a read", *pdpte & (A | D));
+}
+
+/* In the TLB, with A clear: a read hits, and leaves it so. */
+static void cache_unaccessed(const struct page *page)
+{
+	EXPECT_OLD(*page);
+	*page->pte &= ~(A | D);
+	EXPECT_OLD(*page);
+	EXPECT_BITS(*page, 0);
+}
+
+RULE(715, "ideal, dirty: a protection fault on a hit sets nothing either", "machine.md", DENIED_SPARES | QUIET,
+     "denied-sets-accessed")
+{
+	uint64_t root = here(), value;
+	struct page page = page_make(root, window(0), U | NX);
+
+	cache_unaccessed(&page);
+	EXPECT_PF(PF_P | PF_W, store_try(page.address, 1));
+	EXPECT_BITS(page, 0);
+	cache_unaccessed(&page);
+	EXPECT_PF(PF_P | PF_U | PF_W, user_write(page.address, 1));
+	EXPECT_BITS(page, 0);
+	cache_unaccessed(&page);
+	EXPECT_PF(PF_P | PF_I, exec_try(page.address, &value));
+	EXPECT_BITS(page, 0);
+}
+
+RULE(716, "denied: a protection fault on a hit sets A, too, never D", "machine.md", DENIED_MARKS | QUIET,
+     "denied-skips-accessed")
+{
+	uint64_t root = here(), value;
+	struct page page = page_make(root, window(0), U | NX);
+
+	cache_unaccessed(&page);
+	EXPECT_PF(PF_P | PF_W, store_try(page.address, 1));
+	EXPECT_BITS(page, A);
+	cache_unaccessed(&page);
+	EXPECT_PF(PF_P | PF_U | PF_W, user_write(page.address, 1));
+	EXPECT_BITS(page, A);
+	cache_unaccessed(&page);
+	EXPECT_PF(PF_P | PF_I, exec_try(page.address, &value));
+	EXPECT_BITS(page, A);
 }

@@ -14,8 +14,9 @@ RULE(1301, "CPUID announces the oracle and says what the machine is", DOC " Find
 	CHECK(id.a == 0x40000101 && id.b == 0x54424c54 && id.c == 0x4c54424c && id.d == 0x424c5442,
 	      "leaf 40000100 is %x %x %x %x", id.a, id.b, id.c, id.d);
 	id = cpuid(0x40000101, 0);
-	expected = option("intel") | (uint32_t)option("psc") << 1 | (uint32_t)option("speculation") << 2 |
-		   (uint32_t)has_pcid() << 3 | (uint32_t)option("insert") << 4;
+	expected = option("denied") | (uint32_t)option("psc") << 1 | (uint32_t)option("speculation") << 2 |
+		   (uint32_t)has_pcid() << 3 | (uint32_t)option("insert") << 4 |
+		   (uint32_t)(option("dirty") || option("denied")) << 5;
 	CHECK(id.a == 2 && id.b == MSR_ORACLE && id.c == expected, "leaf 40000101 is %x %x %x", id.a, id.b, id.c);
 	CHECK(option("entries") ? id.d == 64 : id.d >= 1536, "the TLB has %u entries", id.d);
 }
