@@ -12,8 +12,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::time::Instant;
 
-const FOUR: [&str; 6] = ["--cpus", "4", "--nodes", "2", "--tlb", "hardware"];
-const EIGHT: [&str; 6] = ["--cpus", "8", "--nodes", "2", "--tlb", "hardware"];
+const FOUR: [&str; 6] = ["--cpus", "4", "--nodes", "2", "--tlb", "adversary"];
+const EIGHT: [&str; 6] = ["--cpus", "8", "--nodes", "2", "--tlb", "adversary"];
 
 /// Whether it pays or not: else most of what is looked at here would not happen.
 const IN_ANY_CASE: &str = "abis_adaptive=0";
@@ -143,7 +143,7 @@ fn nobody_reads_stale() {
 /// True races, and few instructions between them.
 #[test]
 fn nobody_reads_stale_on_two_host_threads() {
-    let shape = ["--cpus", "2", "--nodes", "2", "--tlb", "hardware", "--thread-mode", "multi"];
+    let shape = ["--cpus", "2", "--nodes", "2", "--tlb", "adversary", "--thread-mode", "multi"];
     let results = clean(&["stress-mix", "owner", "--units", "300"], &shape);
     for workload in ["stress-mix", "owner"] {
         let row = row(&results, workload, 2);
@@ -202,7 +202,7 @@ fn no_software_page_table_is_left() {
 #[test]
 fn what_one_thread_uses_interrupts_nobody_else() {
     let private = ["munmap", "madvise-scaling", "cow-mt-seq", "cow-mt-rand", "msync-mt"];
-    let shape = ["--cpus", "8", "--tlb", "hardware"];
+    let shape = ["--cpus", "8", "--tlb", "adversary"];
     let all = [&private[..], &["munmap-shared"]].concat();
     let results = checked::clean(&[&all[..], &shape].concat(), &adaptive_kernel("full"));
     for workload in private {
@@ -223,7 +223,7 @@ fn what_one_thread_uses_interrupts_nobody_else() {
 /// Pages that the TLB does not hold until they are written stay hidden as long as their flushes cost more than their faults.
 #[test]
 fn a_small_tlb_does_not_end_it() {
-    let shape = ["--cpus", "8", "--tlb", "hardware,entries=256,ways=8"];
+    let shape = ["--cpus", "8", "--tlb", "adversary,entries=256,ways=8"];
     let results = checked::clean(&[&["cow-mt-rand"][..], &shape].concat(), &adaptive_kernel("full"));
     let row = row(&results, "cow-mt-rand", 8);
     let (received, faults) = (median(row, "received_per_unit"), counted(row, "hidden_again"));
@@ -235,7 +235,7 @@ fn a_small_tlb_does_not_end_it() {
 /// With one other CPU a flush of that CPU alone is a flush of everyone, and one for all page tables is enough.
 #[test]
 fn where_nobody_is_spared_one_flush_is_enough() {
-    let args = ["apache", "--units", "80", "--cpus", "2", "--tlb", "hardware", "--repeats", "3"];
+    let args = ["apache", "--units", "80", "--cpus", "2", "--tlb", "adversary", "--repeats", "3"];
     let [off, full] = ["off", "full"].map(|mode| {
         let results = checked::clean(&args, &adaptive_kernel(mode));
         median(row(&results, "apache", 2), "received_per_unit")
@@ -247,7 +247,7 @@ fn where_nobody_is_spared_one_flush_is_enough() {
 /// Nobody else could be interrupted: what is inserted brings nothing.
 #[test]
 fn insertion_stops_where_it_does_not_pay() {
-    let args = ["anon-r-seq", "--units", "4000", "--cpus", "1", "--tlb", "hardware"];
+    let args = ["anon-r-seq", "--units", "4000", "--cpus", "1", "--tlb", "adversary"];
     for (kernel, inserts) in [(adaptive_kernel("full"), false), (kernel("full", ""), true)] {
         let results = checked::clean(&args, &kernel);
         let row = row(&results, "anon-r-seq", 1);
@@ -296,7 +296,7 @@ fn adaptation_has_a_switch() {
 /// mprotect() as a barrier for the whole process: none, unless the process refuses.
 #[test]
 fn a_process_that_refuses_keeps_its_barriers() {
-    let shape = ["--cpus", "8", "--tlb", "hardware"];
+    let shape = ["--cpus", "8", "--tlb", "adversary"];
     let received = |mode: &str, more: &[&str]| {
         let args = [&["barrier"][..], more, &shape].concat();
         let results = checked::clean(&args, &adaptive_kernel(mode));
@@ -314,7 +314,7 @@ fn a_process_that_refuses_keeps_its_barriers() {
 #[test]
 fn what_is_populated_is_not_hidden() {
     for by in ["by=mmap", "by=madvise", "by=pin"] {
-        let results = clean(&["populate", "--set", by], &["--cpus", "4", "--tlb", "hardware"]);
+        let results = clean(&["populate", "--set", by], &["--cpus", "4", "--tlb", "adversary"]);
         let row = row(&results, "populate", 4);
         let faults = row["faults_per_unit"]["max"].as_f64().expect("counted");
         println!("populate {by}: {faults} faults a page");
@@ -355,7 +355,7 @@ fn without_pcids_it_is_refused() {
 /// On a machine that inserts when it is asked to: no secondary page tables, the same promises.
 #[test]
 fn a_machine_may_insert() {
-    let shape = ["--cpus", "4", "--nodes", "2", "--tlb", "hardware,insert=on"];
+    let shape = ["--cpus", "4", "--nodes", "2", "--tlb", "adversary,insert=on"];
     let kernel = kernel("full-hw", "");
     for args in [&["owner", "--units", "300"][..], &["overlap", "refault", "stress-mix", "--units", "150"]] {
         let results = checked::clean(&[args, &shape].concat(), &kernel);
@@ -437,7 +437,7 @@ const BREAKS: [(&str, &str, Shows); 32] = [
     ("hidden-over-another", "stale --cpus 4", Check),
     ("hidden-taken-unflushed", "migrate --cpus 8 --nodes 2", Check),
     ("request-spans", "refault --set by=cgroup --cpus 4 --tlb hardware,access-bit=ideal,insert=on", Check),
-    ("request-hides-accessed", "overlap --cpus 8 --nodes 2 --tlb hardware,insert=on", Check),
+    ("request-hides-accessed", "overlap --cpus 8 --nodes 2 --tlb adversary,insert=on", Check),
 ];
 /// Takes longer than all others together.
 const SLOW_BREAK: (&str, &str, Shows) =
@@ -456,7 +456,7 @@ fn break_and_look((mutant, command, shows): (&str, &str, Shows)) -> Result<(), S
     };
     let mut args: Vec<&str> = command.split(' ').collect();
     if !args.contains(&"--tlb") {
-        args.extend(["--tlb", "hardware"]);
+        args.extend(["--tlb", "adversary"]);
     }
     let said = lab(&out, &args, &kernel(mode, &words));
     let console = consoles(&out);

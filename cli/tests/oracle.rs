@@ -81,8 +81,15 @@ fn every_site_and_reason_is_checked() {
     every_pair_is_checked(row(&results, "elisions", 8), 1000);
 }
 
-fn nobody_reads_stale(cpus: &str, threads: u64, thread_mode: &str, stale_pages: &str, changes: &str) {
-    let shape = ["--cpus", cpus, "--nodes", "2", "--tlb", "hardware", "--thread-mode", thread_mode];
+fn nobody_reads_stale(
+    tlb: &str,
+    cpus: &str,
+    threads: u64,
+    thread_mode: &str,
+    stale_pages: &str,
+    changes: &str,
+) {
+    let shape = ["--cpus", cpus, "--nodes", "2", "--tlb", tlb, "--thread-mode", thread_mode];
     for (workload, units) in [("stale", stale_pages), ("stress-mix", changes)] {
         let begun = Instant::now();
         let mut args = vec![workload, "--units", units];
@@ -104,12 +111,12 @@ fn nobody_reads_stale(cpus: &str, threads: u64, thread_mode: &str, stale_pages: 
 
 #[test]
 fn nobody_reads_stale_round_robin() {
-    nobody_reads_stale("8", 8, "single", "20000", "200");
+    nobody_reads_stale("adversary", "8", 8, "single", "20000", "200");
 }
 
 #[test]
 fn nobody_reads_stale_on_two_host_threads() {
-    nobody_reads_stale("2", 2, "multi", "20000", "200");
+    nobody_reads_stale("hardware", "2", 2, "multi", "20000", "200");
 }
 
 /// Rows "| `name` | … | `scenario` |" of the section on mode idle.
@@ -317,6 +324,6 @@ fn stress_stale_reads_round_robin() {
 #[test]
 #[ignore = "long: make test-stress"]
 fn stress_of_all_kinds() {
-    nobody_reads_stale("2", 2, "multi", "100000", "20000");
-    nobody_reads_stale("16", 16, "single", "100000", "20000");
+    nobody_reads_stale("adversary", "2", 2, "multi", "100000", "20000");
+    nobody_reads_stale("hardware", "16", 16, "single", "100000", "20000");
 }
