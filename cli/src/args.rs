@@ -4,6 +4,7 @@
 use ceasefire_base::Result;
 use ceasefire_results::compare::Mapping;
 use ceasefire_run::kernels::{Kernels, Source, USUAL};
+use ceasefire_run::luggage::Luggage;
 use ceasefire_run::machine::{Emulator, MachineSpec};
 use ceasefire_run::plan::ThreadMode;
 use ceasefire_run::request::GuestSpec;
@@ -31,9 +32,9 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 pub enum Part {
     /// Build kernels, boot them in an emulator, count their TLB shootdowns
-    Lab(Lab),
+    Lab(Box<Lab>),
     /// Watch this machine: who interrupts whom, why, and for how long
-    Watch(crate::watch::args::Watch),
+    Watch(Box<crate::watch::args::Watch>),
 }
 
 #[derive(Debug, Args)]
@@ -243,6 +244,24 @@ pub struct MachineArgs {
     pub memory: Option<u32>,
 }
 
+/// What goes into the guest; shared by run and shell.
+#[derive(Debug, Args, Clone)]
+pub struct LuggageArgs {
+    /// Copy this directory into the guest, as /work
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// Copy this program of this machine and its libraries into the guest, as /bin/NAME; or a
+    /// directory, to where it lies here (may be repeated)
+    #[arg(long, value_name = "FILE")]
+    pub with: Vec<PathBuf>,
+}
+
+impl LuggageArgs {
+    pub fn typed(&self) -> Luggage {
+        Luggage { dir: self.dir.clone(), tools: self.with.clone() }
+    }
+}
+
 impl Output {
     pub fn typed(&self) -> words::Output {
         words::Output { out: self.out.clone(), json: self.json }
@@ -368,12 +387,14 @@ pub struct Paper {
 
 #[derive(Debug, Args)]
 pub struct Shell {
-    /// Run this command instead of opening a prompt
+    /// Run this command line of the guest's shell instead of opening a prompt
     #[arg(long, value_name = "TEXT")]
     pub command: Option<String>,
-    /// Copy this program and its libraries into the guest, as /bin/NAME
-    #[arg(long, value_name = "FILE")]
-    pub with: Option<PathBuf>,
+    /// Run this script or program of yours instead, in /work of the guest
+    #[arg(long, value_name = "FILE", conflicts_with = "command")]
+    pub script: Option<PathBuf>,
+    #[command(flatten)]
+    pub luggage: LuggageArgs,
     /// CPUs of the guest
     #[arg(long, value_name = "N", default_value_t = 4)]
     pub cpus: u32,

@@ -19,8 +19,8 @@ fn main() -> ExitCode {
         Err(error) => return refuse(&error),
     };
     let outcome = match arguments.part {
-        Part::Lab(lab) => lab::run(lab).map(|()| 0),
-        Part::Watch(watch) => watch::run(watch),
+        Part::Lab(lab) => lab::run(*lab).map(|()| 0),
+        Part::Watch(watch) => watch::run(*watch),
     };
     match outcome.and_then(|code| exec::check_output().map(|()| code)) {
         Ok(code) => ExitCode::from(code),

@@ -11,6 +11,8 @@
 #include <stdint.h>
 
 #define LINE_BYTES_MAX 65536
+/* What the user takes along. */
+#define USERS_DIRECTORY "/work"
 
 /* mounts.c. What is missing is said to the host and costs the workloads that need it, not the boot. */
 void mounts_make(void);
@@ -52,5 +54,9 @@ void jobs_boot_line(void);
 void shell_interactive(void);
 /* One command line, in the calling process. Return: its exit code. */
 int shell_command(const char *text);
+/* For the shell that the user takes along: the words of ours that it lacks, as programs. */
+void shell_link_words(void);
+/* The word that argv[0] names. Return: its exit code, or -1 if it names none. */
+int shell_word(char **argv);
 
 #endif

@@ -24,10 +24,13 @@ static void open_console(void)
 		close(fd);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	bool done;
+	int code = argc > 0 ? shell_word(argv) : -1;
 
+	if (code >= 0)
+		return code;
 	if (getpid() != 1) {
 		fprintf(stderr, "init: this is the lab guest's PID 1, and of no use elsewhere\n");
 		return 2;
@@ -47,6 +50,7 @@ int main(void)
 	mount("sysfs", "/sys", "sysfs", 0, NULL);
 	port_open();
 	mounts_make();
+	shell_link_words();
 	if (jobs_count_instructions("/job"))
 		port_hold();
 	jobs_mechanisms("/job");

@@ -122,6 +122,8 @@ static int start(struct child *child, char *const argv[], const char *command)
 		dup2(child->is_selftest ? out[1] : err[1], STDERR_FILENO);
 		if (child->is_selftest && chdir(SELFTESTS))
 			_exit(127);
+		if (child->is_command && chdir(USERS_DIRECTORY) && errno != ENOENT)
+			_exit(127);
 		if (child->is_nobody && (setgroups(0, NULL) || setgid(NOBODY) || setuid(NOBODY)))
 			_exit(127);
 		if (!argv)

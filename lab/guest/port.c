@@ -115,8 +115,8 @@ static size_t escape(char *out, size_t size, const char *text)
 		if (c == '"' || c == '\\') {
 			out[used++] = '\\';
 			out[used++] = (char)c;
-		} else if (c < 0x20 || c >= 0x7f) {
-			/* Console bytes are not always UTF-8. */
+		} else if (c < 0x20 || c == 0x7f) {
+			/* The rest is UTF-8, or the host says that it is not. */
 			used += (size_t)snprintf(out + used, size - used, "\\u%04x", c);
 		} else {
 			out[used++] = (char)c;

@@ -80,6 +80,8 @@ static int do_cat(char **words)
 {
 	int code = 0;
 
+	if (!words[1])
+		return cat_one("/proc/self/fd/0");
 	for (char **path = words + 1; *path; path++)
 		code |= cat_one(*path);
 	return code;
@@ -165,7 +167,7 @@ static const struct {
 	const char *help;
 } words_known[] = {
 	{ "ls", do_ls, "ls [PATH...]" },
-	{ "cat", do_cat, "cat FILE..." },
+	{ "cat", do_cat, "cat [FILE...]" },
 	{ "echo", do_echo, "echo TEXT" },
 	{ "write", do_write, "write FILE TEXT" },
 	{ "mount", do_mounts, "mount: what is mounted" },
@@ -181,6 +183,32 @@ static int do_help(char **words)
 		printf("%s\n", words_known[i].help);
 	printf("exit: power off\n");
 	return 0;
+}
+
+/* Where the user's own program has such a name, it stays. */
+void shell_link_words(void)
+{
+	char path[32];
+
+	for (size_t i = 0; i < sizeof(words_known) / sizeof(*words_known); i++) {
+		snprintf(path, sizeof(path), "/bin/%s", words_known[i].word);
+		if (symlink("/init", path) && errno != EEXIST)
+			port_log("no %s: %s", path, strerror(errno));
+	}
+}
+
+int shell_word(char **argv)
+{
+	const char *slash = strrchr(argv[0], '/');
+	const char *name = slash ? slash + 1 : argv[0];
+	int code = -1;
+
+	for (size_t i = 0; i < sizeof(words_known) / sizeof(*words_known); i++)
+		if (strcmp(name, words_known[i].word) == 0)
+			code = words_known[i].fn(argv);
+	if (fflush(stdout) && code == 0)
+		code = complain(name);
+	return code;
 }
 
 static int execute(char *text)
@@ -256,6 +284,8 @@ void shell_interactive(void)
 
 	if (pid == 0) {
 		take_terminal();
+		if (chdir(USERS_DIRECTORY) && errno != ENOENT)
+			fprintf(stderr, "cd " USERS_DIRECTORY ": %s\n", strerror(errno));
 		execl("/bin/sh", "sh", "-i", (char *)NULL);
 		execl("/usr/bin/dash", "sh", "-i", (char *)NULL);
 		loop();

@@ -5,9 +5,9 @@
 //! with the libraries they ask for are kept, because the guest unpacks the
 //! archive at each boot.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use ceasefire_base::exec::{self, Command, Options};
 use ceasefire_base::{disk, Error, Kind, Result};
@@ -15,7 +15,8 @@ use ceasefire_base::{disk, Error, Kind, Result};
 use crate::cache::{Facts, Key};
 use crate::cpio::Archive;
 use crate::debian::{self, apt::Apt};
-use crate::{elf, Context};
+use crate::gather::{add_users, Gathered, Gatherer};
+use crate::Context;
 
 /// To be raised when the code below makes something else of the same packages.
 const RECIPE: &str = "1";
@@ -24,13 +25,6 @@ const ARCHIVE: &str = "apps.cpio";
 const VERSIONS: &str = "packages.txt";
 /// All packages of the present workloads with their libraries, fetched and unpacked.
 const NEEDS_MIB: u64 = 300;
-
-/// Where the guest's loader looks for libraries, and where a package may hold them.
-const LIBRARY_DIRECTORY: &str = "/usr/lib/x86_64-linux-gnu";
-const LIBRARY_SOURCES: [&str; 4] = [LIBRARY_DIRECTORY, "/lib/x86_64-linux-gnu", "/usr/lib", "/lib"];
-/// The C library loads it by name when a thread ends, so no program asks for it.
-const LIBRARY_OF_THREADS: &str = "libgcc_s.so.1";
-const SYMLINKS_MAX: usize = 16;
 
 /// The archive with these programs (and other files, given by their absolute paths) and all they load.
 ///
@@ -183,7 +177,9 @@ impl Build<'_> {
         let entries = fs::read_dir(trees).map_err(|error| disk::error("list", trees, &error))?;
         let mut trees: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
         trees.sort();
-        gather(&trees, self.programs)
+        let mut gatherer = Gatherer::new(&trees);
+        self.programs.iter().for_each(|path| gatherer.add(path));
+        gatherer.finish()
     }
 
     fn write(&self, name: &str, content: &[u8]) -> Result<()> {
@@ -225,175 +221,16 @@ fn parse_packages(output: &str) -> Vec<Package> {
     output.lines().filter_map(Package::parse).collect()
 }
 
-/// The file behind a path in one of the trees, whatever side of the merged /usr its package put it on.
-fn find(trees: &[PathBuf], path: &str) -> Option<PathBuf> {
-    let other = match path.strip_prefix("/usr") {
-        Some(rest) => rest.to_string(),
-        None => format!("/usr{path}"),
-    };
-    trees.iter().find_map(|tree| resolve(tree, path).or_else(|| resolve(tree, &other)))
-}
-
-/// Follows symbolic links inside the tree.
-fn resolve(tree: &Path, path: &str) -> Option<PathBuf> {
-    let mut inside = PathBuf::from(path.trim_start_matches('/'));
-    for _ in 0..SYMLINKS_MAX {
-        let full = tree.join(&inside);
-        let kind = fs::symlink_metadata(&full).ok()?.file_type();
-        if kind.is_file() {
-            return Some(full);
-        }
-        if !kind.is_symlink() {
-            return None;
-        }
-        let target = fs::read_link(&full).ok()?;
-        let base = if target.is_absolute() { PathBuf::new() } else { inside.parent()?.to_path_buf() };
-        inside = lexical_join(base, &target)?;
-    }
-    None
-}
-
-/// `None` when the target would leave the tree.
-fn lexical_join(mut base: PathBuf, target: &Path) -> Option<PathBuf> {
-    for component in target.components() {
-        match component {
-            Component::Normal(name) => base.push(name),
-            Component::ParentDir => {
-                if !base.pop() {
-                    return None;
-                }
-            }
-            Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
-        }
-    }
-    Some(base)
-}
-
-/// What goes into the archive.
-#[derive(Default)]
-struct Gathered {
-    /// Path in the guest → file in a tree.
-    files: BTreeMap<String, PathBuf>,
-    missing: BTreeSet<String>,
-}
-
-impl Gathered {
-    /// The trees' names that files came from.
-    fn packages(&self, trees: &Path) -> BTreeSet<String> {
-        let name = |file: &PathBuf| {
-            let first = file.strip_prefix(trees).ok()?.components().next()?;
-            Some(first.as_os_str().to_string_lossy().into_owned())
-        };
-        self.files.values().filter_map(name).collect()
-    }
-}
-
-/// An archive with a program of this machine as /bin/NAME, and all it loads.
-pub fn of_host(program: &Path) -> Result<Vec<u8>> {
-    let remedy = "give the path of a program of this machine";
-    let unusable = |why: String| Error::usage(format!("cannot take {} along: {why}", program.display()));
-    let full = fs::canonicalize(program).map_err(|error| unusable(disk::reason(&error)).remedy(remedy))?;
-    let path = full.to_string_lossy().into_owned();
-    let mut gathered = gather(&[PathBuf::from("/")], &BTreeSet::from([path.clone()]))?;
-    if let Some(missing) = gathered.missing.first() {
-        return Err(unusable(format!("there is no file {missing}")).remedy(remedy));
-    }
-    if let (Some(file), Some(name)) = (gathered.files.remove(&path), full.file_name()) {
-        gathered.files.insert(format!("/bin/{}", name.to_string_lossy()), file);
-    }
-    archive(&gathered)
-}
-
-/// The programs, their loader, and the libraries that any of these asks for.
-fn gather(trees: &[PathBuf], programs: &BTreeSet<String>) -> Result<Gathered> {
-    let mut gathered = Gathered::default();
-    let library = |name: &str| {
-        let paths = LIBRARY_SOURCES.map(|directory| format!("{directory}/{name}"));
-        let found = trees.iter().find_map(|tree| paths.iter().find_map(|path| resolve(tree, path)));
-        (format!("{LIBRARY_DIRECTORY}/{name}"), found)
-    };
-    let mut queue: Vec<(String, Option<PathBuf>)> =
-        programs.iter().map(|path| (path.clone(), find(trees, path))).collect();
-    if let (path, Some(file)) = library(LIBRARY_OF_THREADS) {
-        queue.push((path, Some(file)));
-    }
-    while let Some((path, file)) = queue.pop() {
-        let Some(file) = file else {
-            gathered.missing.insert(path);
-            continue;
-        };
-        if gathered.files.contains_key(&path) {
-            continue;
-        }
-        let content = read(&file)?;
-        gathered.files.insert(path, file);
-        // Anything else is a script or data.
-        let Some(dynamic) = elf::dynamic(&content) else { continue };
-        if let Some(loader) = dynamic.interpreter {
-            // The loader's directory is itself a link on some releases.
-            let name = loader.rsplit('/').next().unwrap_or(&loader);
-            let found = find(trees, &loader).or_else(|| library(name).1);
-            queue.push((loader, found));
-        }
-        // Libraries name the loader too; it is there already.
-        let needed = dynamic.needed.iter().filter(|name| !name.starts_with("ld-linux"));
-        queue.extend(needed.map(|name| library(name)));
-    }
-    Ok(gathered)
-}
-
 fn archive(gathered: &Gathered) -> Result<Vec<u8>> {
     let mut archive = Archive::new();
-    for (path, file) in &gathered.files {
-        let permissions = if path.contains("bin/") || path.contains("/ld-") { 0o755 } else { 0o644 };
-        archive.file(path, permissions, read(file)?);
-    }
-    // Servers that drop root rights look up who they become.
-    let users = "root:x:0:0:root:/:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n";
-    archive.file("/etc/passwd", 0o644, users.into());
-    archive.file("/etc/group", 0o644, "root:x:0:\nnogroup:x:65534:\n".into());
+    gathered.add_to(&mut archive)?;
+    add_users(&mut archive);
     Ok(archive.into_bytes())
-}
-
-fn read(path: &Path) -> Result<Vec<u8>> {
-    fs::read(path).map_err(|error| disk::error("read", path, &error))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::symlink;
-
-    struct Trees(tempfile::TempDir);
-
-    impl Trees {
-        fn new() -> Trees {
-            Trees(tempfile::tempdir().expect("a directory"))
-        }
-
-        fn list(&self) -> Vec<PathBuf> {
-            let mut list: Vec<PathBuf> =
-                fs::read_dir(self.0.path()).expect("trees").flatten().map(|entry| entry.path()).collect();
-            list.sort();
-            list
-        }
-
-        fn file(&self, path: &str, content: &[u8]) {
-            let path = self.0.path().join(path);
-            fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
-            fs::write(path, content).expect("a file");
-        }
-
-        fn link(&self, path: &str, target: &str) {
-            let path = self.0.path().join(path);
-            fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
-            symlink(target, path).expect("a link");
-        }
-    }
-
-    fn set(paths: &[&str]) -> BTreeSet<String> {
-        paths.iter().map(|path| path.to_string()).collect()
-    }
 
     #[test]
     fn lines_of_apt_become_packages() {
@@ -416,76 +253,10 @@ Reading package lists...
     }
 
     #[test]
-    fn links_are_followed_but_never_out_of_the_tree() {
-        let trees = Trees::new();
-        trees.file("p/usr/lib/tool/real", b"x");
-        trees.link("p/usr/bin/relative", "../lib/tool/real");
-        trees.link("p/usr/bin/absolute", "/usr/lib/tool/real");
-        trees.link("p/usr/bin/outside", "../../../../../../etc/passwd");
-        trees.link("p/usr/bin/loop", "loop");
-        trees.link("p/usr/bin/dangling", "nothing");
-        let tree = trees.0.path().join("p");
-        let real = Some(tree.join("usr/lib/tool/real"));
-        assert_eq!(resolve(&tree, "/usr/bin/relative"), real);
-        assert_eq!(resolve(&tree, "/usr/bin/absolute"), real);
-        for path in ["/usr/bin/outside", "/usr/bin/loop", "/usr/bin/dangling", "/usr/lib/tool", "/none"] {
-            assert_eq!(resolve(&tree, path), None, "{path}");
-        }
-    }
-
-    #[test]
-    fn either_side_of_the_merged_usr_will_do() {
-        let trees = Trees::new();
-        trees.file("p/bin/tool", b"x");
-        trees.file("q/usr/bin/other", b"x");
-        assert_eq!(find(&trees.list(), "/usr/bin/tool"), Some(trees.0.path().join("p/bin/tool")));
-        assert_eq!(find(&trees.list(), "/bin/other"), Some(trees.0.path().join("q/usr/bin/other")));
-    }
-
-    #[test]
-    fn libraries_of_libraries_come_along_and_their_packages_are_named() {
-        let trees = Trees::new();
-        trees.file(
-            "tool/usr/bin/tool",
-            &elf::tests::file(Some("/lib64/ld-linux-x86-64.so.2"), &["liba.so.1"]),
-        );
-        trees.file("liba1/usr/lib/x86_64-linux-gnu/liba.so.1.2", &elf::tests::file(None, &["libc.so.6"]));
-        trees.link("liba1/usr/lib/x86_64-linux-gnu/liba.so.1", "liba.so.1.2");
-        let libc = elf::tests::file(None, &["ld-linux-x86-64.so.2"]);
-        trees.file("libc6/lib/x86_64-linux-gnu/libc.so.6", &libc);
-        trees.file("libc6/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2", b"loader");
-        trees.file("libb1/usr/lib/x86_64-linux-gnu/libb.so.1", b"not asked for");
-        let gathered = gather(&trees.list(), &set(&["/usr/bin/tool"])).expect("gathers");
-        assert!(gathered.missing.is_empty());
-        assert_eq!(
-            gathered.files.keys().map(String::as_str).collect::<Vec<_>>(),
-            [
-                "/lib64/ld-linux-x86-64.so.2",
-                "/usr/bin/tool",
-                "/usr/lib/x86_64-linux-gnu/liba.so.1",
-                "/usr/lib/x86_64-linux-gnu/libc.so.6",
-            ]
-        );
-        assert_eq!(gathered.packages(trees.0.path()), set(&["liba1", "libc6", "tool"]));
-        let bytes = archive(&gathered).expect("an archive");
-        assert_eq!(bytes, archive(&gathered).expect("an archive"));
-        assert!(bytes.windows(13).any(|part| part == b"usr/bin/tool\0"));
-    }
-
-    #[test]
-    fn what_no_package_has_is_missing() {
-        let trees = Trees::new();
-        trees.file("tool/usr/bin/tool", &elf::tests::file(None, &["libgone.so.3"]));
-        let gathered = gather(&trees.list(), &set(&["/usr/bin/tool", "/usr/bin/none"])).expect("gathers");
-        let expected = set(&["/usr/bin/none", "/usr/lib/x86_64-linux-gnu/libgone.so.3"]);
-        assert_eq!(gathered.missing, expected);
-    }
-
-    #[test]
     fn versions_are_read_beside_the_archive() {
-        let trees = Trees::new();
-        trees.file(VERSIONS, b"libc6 2.36-9\nwrk 4.1.0-3+b2\n");
-        let versions = versions(&trees.0.path().join(ARCHIVE)).expect("versions");
+        let scratch = tempfile::tempdir().expect("a directory");
+        fs::write(scratch.path().join(VERSIONS), "libc6 2.36-9\nwrk 4.1.0-3+b2\n").expect("a file");
+        let versions = versions(&scratch.path().join(ARCHIVE)).expect("versions");
         assert_eq!(versions[1], ("wrk".to_string(), "4.1.0-3+b2".to_string()));
         assert_eq!(versions.len(), 2);
     }

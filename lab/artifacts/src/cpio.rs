@@ -53,6 +53,10 @@ impl Archive {
         self.insert(path, mode, (major, minor), Vec::new());
     }
 
+    pub fn has(&self, path: &str) -> bool {
+        self.entries.contains_key(path.trim_matches('/'))
+    }
+
     fn insert(&mut self, path: &str, mode: u32, device: (u32, u32), content: Vec<u8>) {
         let path = path.trim_matches('/');
         for (at, _) in path.match_indices('/') {
@@ -70,9 +74,9 @@ impl Archive {
         let size = self.entries.values().map(|e| e.content.len() + 256).sum();
         let mut out = Vec::with_capacity(size);
         // The order of names puts a directory before what it holds.
-        for (index, (path, entry)) in self.entries.iter().enumerate() {
+        for (index, (path, entry)) in self.entries.into_iter().enumerate() {
             // Inode numbers only have to differ: equal ones would be hard links.
-            write_entry(&mut out, index as u32 + 1, path, entry);
+            write_entry(&mut out, index as u32 + 1, &path, &entry);
         }
         let trailer = Entry { mode: 0, device: (0, 0), content: Vec::new() };
         write_entry(&mut out, 0, TRAILER, &trailer);

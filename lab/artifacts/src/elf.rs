@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Reads from a 64-bit little-endian ELF file which loader and libraries it names.
+//! Reads from an ELF file whether the guest can run it, and which loader and libraries it names.
 
-use object::elf::{FileHeader64, DT_NEEDED, DT_STRTAB, PT_LOAD};
+use object::elf::{
+    FileHeader64, DT_NEEDED, DT_STRTAB, ELFCLASS32, ELFCLASS64, ELFDATA2LSB, EM_AARCH64, EM_LOONGARCH,
+    EM_PPC64, EM_RISCV, EM_S390, EM_X86_64, ET_CORE, ET_DYN, ET_EXEC, ET_REL, PT_LOAD,
+};
 use object::read::elf::{Dyn, FileHeader, ProgramHeader};
 use object::{LittleEndian, StringTable};
 
@@ -14,7 +17,54 @@ pub struct Dynamic {
     pub needed: Vec<String>,
 }
 
-/// `None` when this is no ELF file of the kind above, or a damaged one.
+/// What a file is to a guest, which is x86-64.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Fit {
+    /// No ELF file.
+    Other,
+    Program,
+    /// In words that follow "is".
+    Not(String),
+}
+
+pub fn fit(file: &[u8]) -> Fit {
+    let not = |what: &str| Fit::Not(what.into());
+    if !file.starts_with(b"\x7fELF") {
+        return Fit::Other;
+    }
+    let class = file.get(4).copied().unwrap_or(0);
+    let is_little = file.get(5) == Some(&ELFDATA2LSB);
+    let word = |at: usize| {
+        let bytes = [*file.get(at)?, *file.get(at + 1)?];
+        Some(if is_little { u16::from_le_bytes(bytes) } else { u16::from_be_bytes(bytes) })
+    };
+    let (Some(kind), Some(machine)) = (word(16), word(18)) else { return not("a damaged program") };
+    let known = [
+        (EM_AARCH64, "aarch64"),
+        (EM_RISCV, "RISC-V"),
+        (EM_PPC64, "PowerPC"),
+        (EM_S390, "s390x"),
+        (EM_LOONGARCH, "LoongArch"),
+    ];
+    match (class, machine) {
+        (ELFCLASS64, EM_X86_64) => {}
+        (ELFCLASS32, _) => return not("a 32-bit program"),
+        _ => {
+            let name = known.iter().find(|(number, _)| *number == machine).map(|(_, name)| *name);
+            return not(&format!("a program for {}", name.unwrap_or("another processor")));
+        }
+    }
+    let has_entry = file.get(24..32).is_some_and(|entry| entry.iter().any(|&byte| byte != 0));
+    match (kind, has_entry) {
+        (ET_EXEC | ET_DYN, true) if dynamic(file).is_some() => Fit::Program,
+        (ET_DYN, false) => not("a shared library"),
+        (ET_REL, _) => not("an object file, not linked yet"),
+        (ET_CORE, _) => not("a core dump"),
+        _ => not("a damaged program"),
+    }
+}
+
+/// `None` when this is no 64-bit little-endian ELF file, or a damaged one.
 pub fn dynamic(file: &[u8]) -> Option<Dynamic> {
     let header = FileHeader64::<LittleEndian>::parse(file).ok()?;
     let endian = header.endian().ok()?;
@@ -78,6 +128,9 @@ pub(crate) mod tests {
             file[0x300..0x300 + path.len()].copy_from_slice(path.as_bytes());
             segments.push((PT_INTERP, 0x300, path.len() as u64 + 1));
         }
+        file[16] = ET_DYN as u8;
+        file[18] = EM_X86_64 as u8;
+        put(&mut file, 24, 0x1000);
         put(&mut file, 32, 64);
         file[54] = 56;
         file[56] = segments.len() as u8;
@@ -110,6 +163,43 @@ pub(crate) mod tests {
         let mut file = sample();
         file[56] = 1;
         assert_eq!(dynamic(&file), Some(Dynamic::default()));
+    }
+
+    #[test]
+    fn what_a_guest_cannot_run_is_named() {
+        assert_eq!(fit(&sample()), Fit::Program);
+        assert_eq!(fit(b"#!/bin/sh\n"), Fit::Other);
+        assert_eq!(fit(b""), Fit::Other);
+        let changed = |bytes: &[(usize, u8)]| {
+            let mut file = sample();
+            bytes.iter().for_each(|&(at, byte)| file[at] = byte);
+            match fit(&file) {
+                Fit::Not(what) => what,
+                other => format!("{other:?}"),
+            }
+        };
+        for (bytes, what) in [
+            (&[(18, EM_AARCH64 as u8)][..], "a program for aarch64"),
+            (&[(18, EM_RISCV as u8)], "a program for RISC-V"),
+            (&[(18, 2), (19, 1)], "a program for LoongArch"),
+            (&[(5, 2), (16, 0), (17, 2), (18, 0), (19, 22)], "a program for s390x"),
+            (&[(18, 99)], "a program for another processor"),
+            (&[(4, 1), (18, 3)], "a 32-bit program"),
+            (&[(4, 1), (18, 62)], "a 32-bit program"),
+            (&[(16, 1)], "an object file, not linked yet"),
+            (&[(16, 4)], "a core dump"),
+            (&[(25, 0)], "a shared library"),
+            (&[(16, 9)], "a damaged program"),
+            (&[(54, 1)], "a damaged program"),
+        ] {
+            assert_eq!(changed(bytes), what);
+        }
+        for end in 0..64 {
+            assert_ne!(fit(&sample()[..end]), Fit::Program, "{end} bytes");
+        }
+        // This test itself is one.
+        let own = std::env::current_exe().and_then(std::fs::read).expect("a program");
+        assert_eq!(fit(&own), Fit::Program);
     }
 
     #[test]

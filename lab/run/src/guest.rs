@@ -8,6 +8,7 @@ use crate::files;
 use crate::image::Images;
 use crate::kernels::{Choice, Variant};
 use crate::kvm;
+use crate::luggage::Packed;
 use crate::machine::MEMORY_MIB;
 use crate::plan::{Boot, Matrix, Plan, ThreadMode};
 use crate::qemu::{self, Accel, Console, Cpu, Hardware};
@@ -22,7 +23,7 @@ use ceasefire_results::aggregate::RowKey;
 use ceasefire_results::protocol::GuestLog;
 use ceasefire_results::schema::{Environment, Kernel, Qemu};
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// A boot's own time, beside what its jobs may take.
@@ -39,6 +40,8 @@ pub struct GuestSite {
     /// The folder of machine/.
     machine: String,
     found: Option<Machine>,
+    /// An archive for every boot, and the command of the program in it.
+    luggage: Option<(PathBuf, Option<String>)>,
     /// Debian packages beside those of kernels and machine.
     more: Vec<&'static str>,
 }
@@ -52,6 +55,8 @@ pub struct Guest {
     pub cpu: Cpu,
     pub memory_mib: u32,
     pub kernel_args: String,
+    /// The command of a program of the user's own.
+    pub program: Option<String>,
     pub images: Images,
     /// Hash of the workloads' sources.
     pub sources: String,
@@ -59,7 +64,19 @@ pub struct Guest {
 
 impl GuestSite {
     pub fn new(spec: GuestSpec) -> GuestSite {
-        GuestSite { spec, choices: Vec::new(), machine: machine::USUAL.into(), found: None, more: Vec::new() }
+        GuestSite {
+            spec,
+            choices: Vec::new(),
+            machine: machine::USUAL.into(),
+            found: None,
+            luggage: None,
+            more: Vec::new(),
+        }
+    }
+
+    pub fn with_luggage(self, packed: Option<&Packed>) -> GuestSite {
+        let luggage = packed.map(|packed| (packed.archive.clone(), packed.command.clone()));
+        GuestSite { luggage, ..self }
     }
 
     pub fn with_packages(self, more: Vec<&'static str>) -> GuestSite {
@@ -100,6 +117,11 @@ impl Site for GuestSite {
         let GuestSpec { kernels, machine: wanted } = &self.spec;
         let machine = self.found.map_or_else(|| machine::build(ctx, &self.machine), Ok)?;
         let (packages, programs) = plan.applications();
+        let (luggage, program) = self.luggage.unzip();
+        let with_luggage = |images: Images| match &luggage {
+            Some(archive) => images.with(archive.clone()),
+            None => images,
+        };
         let guest = Guest {
             cpu: wanted.cpu(&machine)?,
             accel: wanted.accel(&machine),
@@ -107,7 +129,8 @@ impl Site for GuestSite {
             machine,
             memory_mib: wanted.memory_mib.unwrap_or(MEMORY_MIB),
             kernel_args: wanted.kernel_args.clone(),
-            images: Images::prepare(ctx, &packages, &programs)?,
+            program: program.flatten(),
+            images: with_luggage(Images::prepare(ctx, &packages, &programs)?),
             sources: guest::source_hash(ctx)?,
         };
         if wanted.is_kvm && !ctx.dry_run {
@@ -226,6 +249,7 @@ impl Executor for Guest {
             qemu::cpu_model(&self.machine.guest, self.accel, &self.cpu, task.boot.cost),
             self.memory_mib.to_string(),
             self.kernel_args.clone(),
+            self.program.clone().unwrap_or_default(),
             format!("{} {}", task.boot.vcpus, task.boot.nodes),
             self.images.identity(&task.boot),
             self.variant(task).map(|variant| variant.job(&task.boot.job_text())).unwrap_or_default(),

@@ -12,6 +12,7 @@ pub mod image;
 pub mod kernels;
 mod kvm;
 mod lanes;
+pub mod luggage;
 pub mod machine;
 pub mod mmtests;
 pub mod paper;

@@ -353,6 +353,7 @@ fn fake_guest(dir: &Path, kernel_args: &str) -> Guest {
         machine,
         memory_mib: 512,
         kernel_args: kernel_args.into(),
+        program: None,
         images: Images::of(base),
         sources: "sources".into(),
     }

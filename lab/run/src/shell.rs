@@ -4,11 +4,12 @@
 use crate::boot::{self, Start};
 use crate::files;
 use crate::guest::{Guest, GuestSite};
+use crate::luggage::{self, Luggage, Program};
 use crate::plan::{Boot, Matrix};
 use crate::qemu::Console;
 use crate::request::GuestSpec;
 use crate::session::Session;
-use ceasefire_artifacts::{apps, Context};
+use ceasefire_artifacts::Context;
 use ceasefire_base::exec;
 use ceasefire_base::{Error, Kind, Result};
 use ceasefire_results::parse_log;
@@ -27,43 +28,43 @@ pub struct Request {
     pub spec: GuestSpec,
     pub cpus: u32,
     pub nodes: u32,
-    /// `None`: a prompt.
-    pub command: Option<String>,
-    /// A program of this machine that goes along.
-    pub with: Option<PathBuf>,
+    pub task: Task,
+    pub luggage: Luggage,
+}
+
+pub enum Task {
+    Prompt,
+    Command(String),
+    /// Goes along, alone or in the directory.
+    Script(PathBuf),
 }
 
 /// Call from the main thread: a prompt gives the terminal to the guest.
 pub fn run(ctx: &Context, request: &Request) -> Result<()> {
     let shape = Matrix { vcpus: vec![request.cpus], nodes: Some(request.nodes), ..Matrix::default() };
     shape.validate()?;
-    match &request.command {
-        Some(text) => check_command(text)?,
-        None if !ctx.dry_run && !std::io::stdin().is_terminal() => {
+    let (mut command, mut script) = (None, None);
+    match &request.task {
+        Task::Command(text) => command = Some(text.clone()),
+        Task::Script(file) => script = Some(Program { file: file.clone(), args: Vec::new() }),
+        Task::Prompt if !ctx.dry_run && !std::io::stdin().is_terminal() => {
             return Err(Error::usage("a prompt needs a terminal")
-                .remedy("use --command TEXT, or run it in a terminal"))
+                .remedy("use --command TEXT or --script FILE, or run it in a terminal"))
         }
-        None => {}
-    }
-    if request.with.is_some() && ctx.dry_run {
-        return Err(Error::usage(
-            "--with and --dry-run exclude each other: the archive is made for one boot",
-        )
-        .remedy("leave out one of them"));
+        Task::Prompt => {}
     }
     // Before minutes are spent on building.
-    let program = request.with.as_deref().map(apps::of_host).transpose()?;
-    let session = Session::open(ctx, GuestSite::new(request.spec.clone()), Vec::new(), None)?;
-    let mut guest = session.executor;
-    let scratch = files::scratch("with")?;
-    if let Some(program) = program {
-        let archive = scratch.path().join("program.cpio");
-        files::write_whole(&archive, &program)?;
-        guest.images = guest.images.with(archive);
+    let luggage = request.luggage.clone().with_shell();
+    let packed = luggage::pack(ctx, &luggage, script.as_ref(), &request.spec.machine)?;
+    if let Some(name) = packed.as_ref().and_then(|packed| packed.program.as_ref()) {
+        command = Some(exec::quote(format!("./{name}").as_ref()));
     }
-    let shell = Shell { guest: &guest, boot: Boot::new(request.cpus, request.nodes) };
-    match &request.command {
-        Some(text) => shell.command(ctx, text),
+    command.as_deref().map_or(Ok(()), check_command)?;
+    let site = GuestSite::new(request.spec.clone()).with_luggage(packed.as_ref());
+    let session = Session::open(ctx, site, Vec::new(), None)?;
+    let shell = Shell { guest: &session.executor, boot: Boot::new(request.cpus, request.nodes) };
+    match command {
+        Some(line) => shell.command(ctx, &line),
         None => shell.prompt(ctx),
     }
 }
@@ -75,7 +76,7 @@ fn check_command(text: &str) -> Result<()> {
         return Ok(());
     }
     Err(Error::usage("a guest command is one line that is neither empty nor huge")
-        .remedy("join lines with ;"))
+        .remedy("join lines with ;, or use --script FILE"))
 }
 
 struct Shell<'a> {
@@ -113,8 +114,8 @@ impl Shell<'_> {
     /// Runs one command in the guest and prints what it says.
     ///
     /// Errors: the guest ended without a verdict, or the command failed in it.
-    fn command(&self, ctx: &Context, text: &str) -> Result<()> {
-        let job = format!("command {text}\n");
+    fn command(&self, ctx: &Context, line: &str) -> Result<()> {
+        let job = format!("command {line}\n");
         let console = |log: &Path| Console::File(boot::console_path(log));
         if ctx.dry_run {
             return self.dry_run(&job, console);
