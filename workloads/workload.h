@@ -24,6 +24,7 @@
 
 #define THREADS_MAX 256
 #define PAGE_BYTES 4096UL
+#define OUTPUT_BYTES_MAX 1024
 
 struct run;
 
@@ -61,6 +62,7 @@ struct run {
 	void *data;		/* the workload's own state, zeroed per repeat */
 	bool has_failed, has_skipped;
 	char reason[256];
+	char output[OUTPUT_BYTES_MAX];	/* beside a failure: the last lines of what the program said that failed */
 };
 
 #define WORKLOAD(id)                                                           \

@@ -19,7 +19,7 @@ static int report(const struct outcome *outcome)
 	if (run->has_failed || run->has_skipped) {
 		const char *kind = run->has_failed ? "fail" : "skip";
 
-		protocol_refusal(kind, run->workload->name, run->threads, run->reason);
+		protocol_refusal(kind, run->workload->name, run->threads, run->reason, run->output);
 		fprintf(stderr, "workloads: %s %s: %s\n", run->workload->name,
 			run->has_failed ? "failed" : "skipped", run->reason);
 		return run->has_failed ? EXIT_FAIL : EXIT_SKIP;
@@ -74,7 +74,7 @@ static int run_command(int argc, char **argv)
 		char reason[128];
 
 		snprintf(reason, sizeof(reason), "needs at least %u threads", threads_min);
-		protocol_refusal("skip", workload->name, arguments.threads, reason);
+		protocol_refusal("skip", workload->name, arguments.threads, reason, "");
 		fprintf(stderr, "workloads: %s %s\n", workload->name, reason);
 		return EXIT_SKIP;
 	}

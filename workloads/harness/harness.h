@@ -156,7 +156,7 @@ int repeat_run(struct outcome *outcome, const struct arguments *arguments,
 void protocol_string(const char *text);
 void protocol_boot(void);
 void protocol_run(const struct outcome *outcome);
-void protocol_refusal(const char *kind, const char *workload,
-		      unsigned int threads, const char *reason);
+void protocol_refusal(const char *kind, const char *workload, unsigned int threads,
+		      const char *reason, const char *output);
 
 #endif

@@ -199,12 +199,34 @@ void protocol_run(const struct outcome *outcome)
 		fflush(stdout);
 }
 
-void protocol_refusal(const char *kind, const char *workload, unsigned int threads, const char *reason)
+/* One string for each line. */
+static void print_lines(const char *text)
+{
+	const char *before = "";
+
+	printf(",\"output\":[");
+	while (*text) {
+		const size_t length = strcspn(text, "\n");
+		char line[OUTPUT_BYTES_MAX];
+
+		snprintf(line, sizeof(line), "%.*s", (int)length, text);
+		printf("%s", before);
+		protocol_string(line);
+		before = ",";
+		text += length + (text[length] == '\n');
+	}
+	putchar(']');
+}
+
+void protocol_refusal(const char *kind, const char *workload, unsigned int threads, const char *reason,
+		      const char *output)
 {
 	printf("{\"kind\":\"%s\",\"workload\":", kind);
 	protocol_string(workload);
 	printf(",\"threads\":%u,\"reason\":", threads);
 	protocol_string(reason);
+	if (*output)
+		print_lines(output);
 	printf("}\n");
 	fflush(stdout);
 }

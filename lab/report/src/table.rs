@@ -472,6 +472,9 @@ fn missing(results: &Results, options: &Options, lines: &mut Vec<String>) {
         title(&format!("{name} ({})", list.len()), paint, options, lines);
         for entry in list.iter() {
             lines.extend(wrap(&missing_sentence(entry), "  ", 4, options.columns()));
+            for line in &entry.output {
+                lines.extend(wrap(&clean(line), "    | ", 6, options.columns()));
+            }
             if let Some(rerun) = &entry.rerun {
                 lines.extend(command(rerun, 4, options.columns()));
             }

@@ -136,11 +136,13 @@ fn place(key: &RowKey, workload: &str, reason: &str) -> Unmeasured {
         vcpus: Some(key.vcpus),
         nodes: Some(key.nodes),
         rerun: None,
+        output: Vec::new(),
     }
 }
 
 fn unmeasured(key: &RowKey, record: &crate::protocol::Unmeasured) -> Unmeasured {
-    Unmeasured { threads: record.threads, ..place(key, &record.workload, &record.reason) }
+    let output = record.output.clone();
+    Unmeasured { threads: record.threads, output, ..place(key, &record.workload, &record.reason) }
 }
 
 /// Equal arguments must have done equal work, over repeats and across kernels and machines:

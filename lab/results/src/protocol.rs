@@ -18,6 +18,7 @@ const RECORDS_MAX: usize = 65_536;
 /// A guest command's output comes as these.
 const LOG_LINES_MAX: usize = 100_000;
 const PROBLEMS_MAX: usize = 50;
+const OUTPUT_LINES_MAX: usize = 20;
 const SENTENCE_CHARS_MAX: usize = 300;
 
 /// How a log ended. Only `Complete` carries results.
@@ -490,7 +491,8 @@ fn printable(text: &str) -> String {
 }
 
 fn clean_unmeasured(entry: Unmeasured) -> Unmeasured {
-    Unmeasured { workload: cut(&entry.workload), reason: cut(&entry.reason), ..entry }
+    let output = entry.output.iter().take(OUTPUT_LINES_MAX).map(|line| cut(line)).collect();
+    Unmeasured { workload: cut(&entry.workload), reason: cut(&entry.reason), output, ..entry }
 }
 
 /// serde_json's "at line 1 column N" counts inside our one line: only the column means something.

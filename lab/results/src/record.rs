@@ -89,6 +89,9 @@ pub struct Unmeasured {
     #[serde(default)]
     pub threads: Option<u32>,
     pub reason: String,
+    /// The last lines of the program that failed.
+    #[serde(default)]
+    pub output: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]

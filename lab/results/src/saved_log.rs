@@ -22,6 +22,9 @@ impl GuestLog {
         for (word, list) in [("skipped", &self.skips), ("FAILED", &self.fails)] {
             for one in list {
                 text += &format!("  {word} {}: {}\n", label(one), one.reason);
+                for line in &one.output {
+                    text += &format!("    | {line}\n");
+                }
             }
         }
         for problem in &self.problems {
@@ -33,7 +36,11 @@ impl GuestLog {
     pub fn to_json(&self) -> Result<String> {
         let unmeasured = |list: &[Unmeasured]| -> Vec<serde_json::Value> {
             list.iter()
-                .map(|u| json!({"workload": u.workload, "threads": u.threads, "reason": u.reason}))
+                .map(|u| {
+                    json!({
+                        "workload": u.workload, "threads": u.threads, "reason": u.reason, "output": u.output,
+                    })
+                })
                 .collect()
         };
         let runs: Vec<serde_json::Value> = self
@@ -106,6 +113,26 @@ mod tests {
         );
         assert!(text.contains("skipped migrate at 4 threads: needs 2 NUMA nodes"), "{text}");
         assert!(text.trim_end().ends_with("without a verdict, so nothing it counted is used"), "{text}");
+    }
+
+    #[test]
+    fn a_program_that_failed_has_the_last_words() {
+        let text =
+            br#"{"kind":"fail","workload":"program","threads":2,"reason":"exit code 3","output":["a\tb","c"]}
+"#;
+        let log = parse_log(text);
+        let shown = log.summary();
+        assert!(
+            shown.contains("FAILED program at 2 threads: exit code 3\n    | a\u{fffd}b\n    | c\n"),
+            "{shown}"
+        );
+        let json: serde_json::Value = serde_json::from_str(&log.to_json().expect("written")).expect("JSON");
+        assert_eq!(json["fails"][0]["output"][1], "c");
+        let many = format!(
+            "{{\"kind\":\"fail\",\"workload\":\"w\",\"reason\":\"r\",\"output\":[{}\"last\"]}}\n",
+            "\"x\",".repeat(1000)
+        );
+        assert_eq!(parse_log(many.as_bytes()).fails[0].output.len(), 20);
     }
 
     #[test]

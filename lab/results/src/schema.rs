@@ -95,6 +95,9 @@ pub struct Unmeasured {
     /// The exact command that runs this row alone.
     #[serde(default)]
     pub rerun: Option<String>,
+    /// The last lines of the program that failed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub output: Vec<String>,
 }
 
 impl Results {

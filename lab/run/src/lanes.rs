@@ -147,6 +147,7 @@ fn lost(task: &Task, job: &Job, error: &Error, rerun: &str) -> Unmeasured {
         vcpus: Some(task.boot.vcpus),
         nodes: Some(task.boot.nodes),
         rerun: Some(rerun.into()),
+        output: Vec::new(),
     }
 }
 

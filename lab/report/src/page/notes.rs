@@ -21,6 +21,7 @@ pub(crate) fn missing(results: &Results) -> Markup {
                 @for entry in list.iter() {
                     li {
                         (missing_sentence(entry))
+                        @if !entry.output.is_empty() { pre { (entry.output.join("\n")) } }
                         @if let Some(rerun) = &entry.rerun { br; code { (rerun) } }
                     }
                 }
