@@ -12,6 +12,7 @@ use ceasefire_run::tlb::Tlb;
 use ceasefire_run::words::{self, OUT};
 use ceasefire_run::{mmtests, paper};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Heading of the options that every command has.
@@ -350,6 +351,15 @@ pub struct Run {
     /// Stop a boot that takes longer than this many seconds
     #[arg(long, value_name = "S")]
     pub timeout: Option<u64>,
+    /// Instead of workloads: run this program or script of yours in the guest, once a repeat;
+    /// with --dir it lies in that directory
+    #[arg(long, value_name = "FILE", conflicts_with = "workloads")]
+    pub program: Option<PathBuf>,
+    #[command(flatten)]
+    pub luggage: LuggageArgs,
+    /// Arguments of --program
+    #[arg(last = true, value_name = "ARG", requires = "program")]
+    pub arguments: Vec<OsString>,
     #[command(flatten)]
     pub machine: MachineArgs,
     #[command(flatten)]

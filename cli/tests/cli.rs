@@ -71,6 +71,66 @@ fn wrong_words_are_usage_errors() {
     }
 }
 
+/// A program of the user's own, a directory, a command: each mistake before anything is built.
+#[test]
+fn what_cannot_go_into_the_guest_is_refused() {
+    let scratch = Scratch::new("luggage");
+    let path = |name: &str| scratch.0.join(name).to_string_lossy().into_owned();
+    let file = |name: &str, mode: u32, content: &[u8]| {
+        fs::create_dir_all(scratch.0.join("dir")).expect("a directory");
+        let file = scratch.file(name, content);
+        fs::set_permissions(&file, fs::Permissions::from_mode(mode)).expect("a mode");
+        path(name)
+    };
+    // Of another processor: the seventh word of the header is its number.
+    let mut foreign = fs::read(common::BINARY).expect("the binary");
+    foreign[18] = 183;
+    let foreign = file("foreign", 0o755, &foreign);
+    let text = file("text", 0o755, b"neither\n");
+    let script = file("dir/script", 0o755, b"#!/bin/sh\n");
+    let plain = file("plain", 0o644, b"#!/bin/sh\n");
+    let lost = file("lost", 0o755, b"#!/no/such/shell\n");
+    let large = file("dir/large", 0o644, b"");
+    let (dir, missing) = (path("dir"), path("missing"));
+    for (code, args, fragment) in [
+        (2, vec!["run", "--program", &missing], "missing"),
+        (2, vec!["run", "--program", &dir], "is a directory"),
+        (2, vec!["run", "--program", &foreign], "a program for aarch64"),
+        (2, vec!["run", "--program", &text], "neither a program nor a script"),
+        (2, vec!["run", "--program", &plain], "not marked as executable"),
+        (4, vec!["run", "--program", &lost], "/no/such/shell"),
+        (2, vec!["run", "--program", &script, "--dir", &missing], "missing"),
+        (2, vec!["run", "--program", &script, "--dir", &script], "no directory"),
+        (2, vec!["run", "--program", &text, "--dir", &dir], "neither a program"),
+        (2, vec!["run", "--program", &lost, "--dir", &dir], "does not lie in"),
+        (2, vec!["run", "--program", &script, "--with", &missing], "missing"),
+        (2, vec!["run", "--program", &script, "--set", "a=b"], "--set"),
+        (2, vec!["run", "--program", &script, "--on", "host", "--cpus", "1"], "in the guest"),
+        (2, vec!["run", "--program", &script, "--memory", "1"], "1 MiB"),
+        (2, vec!["run", "zero", "--program", &script], "exclude each other"),
+        (2, vec!["run", "--dir", &dir], "--program"),
+        (2, vec!["run", "--", "x"], "--program"),
+        (2, vec!["run", "program"], "which program"),
+        (2, vec!["run", "zero", "own"], "which program"),
+        (2, vec!["shell", "--script", &missing], "missing"),
+        (2, vec!["shell", "--script", &script, "--command", "true"], "exclude each other"),
+        (2, vec!["shell", "--command", "true", "--dir", &missing], "missing"),
+        (2, vec!["shell", "--command", "true", "--with", &text], "neither a program"),
+        (2, vec!["shell", "--command", " "], "neither empty"),
+        (2, vec!["shell", "--command", "a\nb"], "one line"),
+    ] {
+        refused(&mut lab(&args), code, fragment);
+    }
+    // A hole: nobody reads it.
+    fs::File::options().write(true).open(&large).and_then(|file| file.set_len(600 << 20)).expect("a size");
+    for args in
+        [vec!["run", "--program", &script, "--dir", &dir], vec!["shell", "--dir", &dir, "--command", "ls"]]
+    {
+        let said = refused(&mut lab(&args), 2, "larger than 512 MiB");
+        assert!(said.stderr.contains("--memory"), "{}", said.stderr);
+    }
+}
+
 #[test]
 fn a_near_miss_is_told_the_nearest_name() {
     let said = refused(&mut lab(&["run", "exactlyn"]), 2, "exactlyn");
@@ -315,6 +375,9 @@ fn dry_run_prints_commands_and_starts_nothing() {
     assert!(said.stdout.contains("-smp 8"), "{}", said.stdout);
     assert!(said.stdout.contains("run exactly-n threads=8"), "{}", said.stdout);
     assert!(!dir.exists(), "a dry run wrote something");
+    let said = succeed(&mut lab(&["run", "--program", common::BINARY, "--dry-run", "--", "a b"]));
+    assert!(said.stdout.contains("run program threads=4"), "{}", said.stdout);
+    assert!(said.stdout.contains("ceasefire-dry-run/luggage.cpio"), "{}", said.stdout);
 }
 
 /// One kernel and so one build, each boot in both modes.

@@ -10,9 +10,10 @@ use ceasefire_run::executor::Site;
 use ceasefire_run::guest::GuestSite;
 use ceasefire_run::host::HostSite;
 use ceasefire_run::kernels::{Kernels, USUAL};
+use ceasefire_run::luggage::{self, Program};
 use ceasefire_run::plan::{distinct, Matrix};
 use ceasefire_run::presets::Preset;
-use ceasefire_run::request::{GuestSpec, Place, Request, Work};
+use ceasefire_run::request::{GuestSpec, Own, Place, Request, Work};
 use ceasefire_run::session::{self, Session};
 use ceasefire_run::words::{shell, Line};
 use std::time::Duration;
@@ -27,7 +28,13 @@ pub fn preset(ctx: &Context, preset: Preset, output: &Output) -> Result<()> {
 pub fn run(ctx: &Context, request: &Request) -> Result<()> {
     request.validate()?;
     match &request.place {
-        Place::Guest(spec) => run_in(ctx, GuestSite::new(spec.clone()), request),
+        Place::Guest(spec) => {
+            let packed = match &request.work {
+                Work::Program(own) => luggage::pack(ctx, &own.luggage, Some(&own.program), &spec.machine)?,
+                _ => None,
+            };
+            run_in(ctx, GuestSite::new(spec.clone()).with_luggage(packed.as_ref()), request)
+        }
         Place::Host { modes, program } => run_in(ctx, HostSite::new(modes, program.clone()), request),
     }
 }
@@ -84,7 +91,21 @@ impl Run {
             }
         };
         let limit = self.timeout.map(Duration::from_secs);
-        Ok(Request { work: Work::One(matrix), place, limit, output: self.output.typed() })
+        let luggage = self.luggage.typed();
+        let work = match &self.program {
+            Some(file) => {
+                let program = Program { file: file.clone(), args: self.arguments.clone() };
+                Work::Program(Own { matrix, program, luggage })
+            }
+            None if luggage.is_empty() => Work::One(matrix),
+            None => {
+                return Err(Error::usage(
+                    "--dir and --with are for a program of your own, and there is no --program",
+                )
+                .remedy("name it with --program FILE, or leave them out"))
+            }
+        };
+        Ok(Request { work, place, limit, output: self.output.typed() })
     }
 
     fn kernels(&self, modes: &[String]) -> Kernels {

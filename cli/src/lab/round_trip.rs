@@ -3,11 +3,12 @@
 
 use crate::args::{Arguments, Part, Verb};
 use ceasefire_run::kernels::{Kernels, Source};
+use ceasefire_run::luggage::{Luggage, Program};
 use ceasefire_run::machine::{Emulator, MachineSpec};
 use ceasefire_run::mmtests;
 use ceasefire_run::plan::{distinct, Matrix, ThreadMode};
 use ceasefire_run::presets::Preset;
-use ceasefire_run::request::{GuestSpec, Place, Request, Work};
+use ceasefire_run::request::{GuestSpec, Own, Place, Request, Work};
 use ceasefire_run::tlb::Tlb;
 use ceasefire_run::words::Output;
 use clap::Parser;
@@ -135,12 +136,30 @@ impl Random {
                 limit: self.limit(),
                 output: self.output(),
             },
+            5 | 6 => Request {
+                work: Work::Program(self.own()),
+                place: Place::Guest(GuestSpec { kernels: self.kernels("vanilla"), machine: self.machine() }),
+                limit: self.limit(),
+                output: self.output(),
+            },
             _ => Request {
                 work: Work::One(self.matrix()),
                 place: Place::Guest(GuestSpec { kernels: self.kernels("vanilla"), machine: self.machine() }),
                 limit: self.limit(),
                 output: self.output(),
             },
+        }
+    }
+
+    fn own(&mut self) -> Own {
+        let arguments = ["5", "a b", "", "--json", "--", "it's", "-x=1", "zero"];
+        Own {
+            matrix: Matrix { workloads: Vec::new(), settings: Vec::new(), ..self.matrix() },
+            program: Program {
+                file: self.path(),
+                args: self.many(3, |random| random.one(&arguments).into()),
+            },
+            luggage: Luggage { dir: self.some(Random::path), tools: self.many(2, Random::path) },
         }
     }
 

@@ -32,6 +32,8 @@ pub struct RowKey {
     pub kernel_args: Option<String>,
     /// `KEY=VALUE,…` given to the workloads of this log.
     pub set: Option<String>,
+    /// The command of a program of the user's own.
+    pub program: Option<String>,
     pub la57: Option<bool>,
     /// The emulated TLBs, as `--tlb` takes them.
     pub tlb: Option<String>,
@@ -148,12 +150,12 @@ fn unmeasured(key: &RowKey, record: &crate::protocol::Unmeasured) -> Unmeasured 
 /// Equal arguments must have done equal work, over repeats and across kernels and machines:
 /// otherwise the counts compare different things.
 fn check_work(groups: &[Group]) -> Result<()> {
-    type Arguments<'a> = (&'a str, u32, u64, u64, Option<&'a str>);
+    type Arguments<'a> = (&'a str, u32, u64, u64, [Option<&'a str>; 2]);
     let mut first: BTreeMap<Arguments, (&RowKey, &Run)> = BTreeMap::new();
     for group in groups {
         for run in &group.runs {
-            let arguments =
-                (run.workload.as_str(), run.threads, run.seed, run.units, group.key.set.as_deref());
+            let words = [group.key.set.as_deref(), group.key.program.as_deref()];
+            let arguments = (run.workload.as_str(), run.threads, run.seed, run.units, words);
             let (key, earlier) = *first.entry(arguments).or_insert((group.key, run));
             if earlier.checksum != run.checksum {
                 return Err(Error::failed(format!(
@@ -252,6 +254,7 @@ impl<'a> Group<'a> {
             kernel_args: key.kernel_args.clone(),
             boots: self.boots,
             set: key.set.clone(),
+            program: key.program.clone(),
             la57: key.la57,
             tlb: key.tlb.clone(),
             fills_per_unit: self.per_unit("fills"),

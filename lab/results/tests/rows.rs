@@ -361,13 +361,14 @@ fn rows_under_other_conditions_are_other_rows_and_say_so() {
         (RowKey { thread_mode: text("multi"), ..plain.clone() }, "never"),
         (RowKey { slice_us: Some(50), ..plain.clone() }, "never"),
         (RowKey { tlb: text("entries=64"), ..plain.clone() }, "never"),
+        (RowKey { program: text("prog 5"), ..plain.clone() }, "never"),
         // The same once more is a second boot of the first row.
         (plain, "never"),
     ];
     let logs: Vec<_> = keys.iter().map(|(key, thp)| (key.clone(), log(thp))).collect();
     let rows = aggregate(Default::default(), &logs).expect("rows").rows;
     assert_eq!(rows.iter().map(|row| (row.repeats, row.boots)).collect::<Vec<_>>(), {
-        let mut counts = vec![(1, 1); 7];
+        let mut counts = vec![(1, 1); 8];
         counts[0] = (2, 2);
         counts
     });
@@ -376,9 +377,14 @@ fn rows_under_other_conditions_are_other_rows_and_say_so() {
         (Some("always"), Some(false), Some(true))
     );
     assert_eq!(rows[2].kernel_args.as_deref(), Some("x=0"));
+    assert_eq!(rows[7].program.as_deref(), Some("prog 5"));
     let all: Vec<_> = rows.iter().collect();
     let told: Vec<&str> = Condition::telling(&all).iter().map(|condition| condition.name).collect();
-    assert_eq!(told, ["huge pages", "kernel arguments"], "a key that tells nothing is not another one");
+    assert_eq!(
+        told,
+        ["huge pages", "kernel arguments", "program"],
+        "a key that tells nothing is not another one"
+    );
     assert!(Condition::telling(&all[..1]).is_empty(), "one row has nothing to be told from");
     assert!(!rows[0].is_alike(&rows[2]) && !rows[0].is_alike(&rows[1]) && rows[0].is_alike(&rows[3]));
 }

@@ -10,6 +10,9 @@ const GROUP_APP: &str = "app";
 pub const GROUP_STRESS: &str = "stress";
 /// About the processor, not about the kernel.
 const GROUP_HARDWARE: &str = "hardware";
+/// What runs a program of the user's own; nobody else can name it.
+pub const GROUP_OWN: &str = "own";
+pub const PROGRAM: &str = "program";
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workload {
@@ -78,9 +81,10 @@ impl Catalog {
         }
         let is_chosen = |w: &&Workload| {
             if names.is_empty() {
-                return ![GROUP_APP, GROUP_STRESS, GROUP_HARDWARE].contains(&w.group.as_str());
+                return ![GROUP_APP, GROUP_STRESS, GROUP_HARDWARE, GROUP_OWN].contains(&w.group.as_str());
             }
-            names.iter().any(|name| name == "all" || *name == w.name || *name == w.group)
+            let is_any = |name: &String| name == "all" && w.group != GROUP_OWN;
+            names.iter().any(|name| is_any(name) || *name == w.name || *name == w.group)
         };
         let mut chosen: Vec<&Workload> = self.workloads.iter().filter(is_chosen).collect();
         chosen.sort_by_key(|w| w.group != "control");
@@ -122,9 +126,15 @@ mod tests {
                 r#"{{"name":"{name}","group":"{group}","unit":"u","about":"a","threads_min":1,"needs":[],"packages":[],"programs":[],"shared":false}}"#
             )
         };
-        let text = [("munmap", "micro"), ("apache", "app"), ("stale", "stress"), ("promises", "hardware")]
-            .map(|(name, group)| line(name, group))
-            .join("\n");
+        let text = [
+            ("munmap", "micro"),
+            ("apache", "app"),
+            ("stale", "stress"),
+            ("promises", "hardware"),
+            (PROGRAM, GROUP_OWN),
+        ]
+        .map(|(name, group)| line(name, group))
+        .join("\n");
         let catalog = Catalog::parse(&text).expect("parses");
         let names = |asked: &[String]| {
             let chosen = catalog.select(asked).expect("known");
@@ -133,6 +143,7 @@ mod tests {
         assert_eq!(names(&[]), ["munmap"]);
         assert_eq!(names(&["stress".to_string()]), ["stale"]);
         assert_eq!(names(&["all".to_string()]).len(), 4);
+        assert_eq!(names(&[PROGRAM.to_string()]), [PROGRAM]);
     }
 
     #[test]

@@ -304,6 +304,7 @@ impl Executor for Guest {
             la57: self.la57(),
             tlb: self.cpu.tlb.map(|tlb| tlb.to_string()),
             set: task.boot.settings(),
+            program: self.program.clone(),
         }
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! From a matrix of workloads, CPUs and threads to a list of boots, each with its jobs. Pure: nothing runs here.
 
-use crate::catalog::{Catalog, Workload, GROUP_STRESS};
+use crate::catalog::{Catalog, Workload, GROUP_OWN, GROUP_STRESS};
 use ceasefire_base::{Error, Result};
 use std::collections::BTreeSet;
 
@@ -13,6 +13,8 @@ const JOB_TIMEOUT_S: u32 = 120;
 const APP_TIMEOUT_S: u32 = 240;
 /// As long as its units ask for; `--timeout` ends a boot sooner.
 const STRESS_TIMEOUT_S: u32 = 4 * 3600;
+/// A program that nobody here knows.
+const PROGRAM_TIMEOUT_S: u32 = 3600;
 
 /// How the emulator runs several vCPUs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -242,6 +244,7 @@ impl Matrix {
             timeout_s: 20 * self.repeats
                 + match workload {
                     w if w.group == GROUP_STRESS => STRESS_TIMEOUT_S,
+                    w if w.group == GROUP_OWN => PROGRAM_TIMEOUT_S,
                     w if !w.packages.is_empty() => APP_TIMEOUT_S,
                     _ => JOB_TIMEOUT_S,
                 },

@@ -2,7 +2,9 @@
 //! What was asked for, typed. The CLI makes it of its arguments; the command line that asks for it is made here and
 //! nowhere else, so that what is printed is what runs.
 
+use crate::catalog::{GROUP_OWN, PROGRAM};
 use crate::kernels::{Choice, Kernels, USUAL};
+use crate::luggage::{self, Luggage, Program};
 use crate::machine::MachineSpec;
 use crate::plan::{Boot, Matrix};
 use crate::presets::Preset;
@@ -24,9 +26,19 @@ pub struct Request {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Work {
     One(Matrix),
+    Program(Own),
     Preset(Preset),
     /// Of a caller that has a command line of its own.
     Many(Vec<Matrix>),
+}
+
+/// A program of the user's own, in the place of workloads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Own {
+    /// Names no workload.
+    pub matrix: Matrix,
+    pub program: Program,
+    pub luggage: Luggage,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,6 +68,7 @@ impl Request {
     pub fn matrices(&self) -> Vec<Matrix> {
         match &self.work {
             Work::One(matrix) => vec![matrix.clone()],
+            Work::Program(own) => vec![Matrix { workloads: vec![PROGRAM.into()], ..own.matrix.clone() }],
             Work::Preset(preset) => preset.matrices(),
             Work::Many(matrices) => matrices.clone(),
         }
@@ -63,8 +76,32 @@ impl Request {
 
     /// Checks every number before anything is looked at.
     pub fn validate(&self) -> Result<()> {
+        self.check_program()?;
         self.matrices().iter().try_for_each(Matrix::validate)?;
         check_limit(self.limit)
+    }
+
+    /// Nobody but --program runs a program, and it has no settings.
+    fn check_program(&self) -> Result<()> {
+        let nameless = |name: &&String| [PROGRAM, GROUP_OWN].contains(&name.as_str());
+        match &self.work {
+            Work::One(matrix) => match matrix.workloads.iter().find(nameless) {
+                Some(name) => Err(Error::usage(format!("'{name}' does not say which program"))
+                    .remedy("name it with --program FILE, in the place of workloads")),
+                None => Ok(()),
+            },
+            Work::Program(_) if matches!(self.place, Place::Host { .. }) => Err(Error::usage(
+                "a program of your own is counted in the guest",
+            )
+            .remedy(
+                "leave out --on host; on this machine `ceasefire watch stat -- COMMAND` counts while it runs",
+            )),
+            Work::Program(own) if !own.matrix.settings.is_empty() => {
+                Err(Error::usage("--set is for workloads, and a program of your own is none")
+                    .remedy("give it arguments behind --"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Only these jobs, on this kernel in this mode. It writes where a plain run writes.
@@ -83,7 +120,13 @@ impl Request {
             // They are what they are.
             matrix.nodes = None;
         }
-        Request { work: Work::One(matrix), place, limit: self.limit, output: Output::default() }
+        let work = match &self.work {
+            Work::Program(own) => {
+                Work::Program(Own { matrix: Matrix { workloads: Vec::new(), ..matrix }, ..own.clone() })
+            }
+            _ => Work::One(matrix),
+        };
+        Request { work, place, limit: self.limit, output: Output::default() }
     }
 
     /// As a shell takes it.
@@ -98,9 +141,20 @@ impl Request {
         match &self.work {
             Work::Preset(preset) => line.word(preset.name()),
             Work::One(matrix) => self.run_words(std::slice::from_ref(matrix), &mut line),
+            Work::Program(own) => {
+                self.run_words(std::slice::from_ref(&own.matrix), &mut line);
+                line.flag("program", &own.program.file);
+                luggage::put_words(&own.luggage, &mut line);
+            }
             Work::Many(matrices) => self.run_words(matrices, &mut line),
         }
         line.output(&self.output, words::OUT);
+        if let Work::Program(Own { program, .. }) = &self.work {
+            if !program.args.is_empty() {
+                line.word("--");
+                program.args.iter().for_each(|word| line.word(word));
+            }
+        }
         line.0
     }
 

@@ -34,6 +34,7 @@ pub const CONDITIONS: &[Condition] = &[
     always("PCID", |row| row.pcid.map(|on| format!("PCID {}", on_off(on)))),
     extra("kernel arguments", |row| row.kernel_args.clone()),
     extra("settings", |row| row.set.clone()),
+    extra("program", |row| row.program.clone()),
 ];
 
 fn on_off(on: bool) -> &'static str {

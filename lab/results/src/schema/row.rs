@@ -105,6 +105,9 @@ pub struct Row {
     /// KEY=VALUE settings of the workload.
     #[serde(default)]
     pub set: Option<String>,
+    /// The command of a program of the user's own, below the directory that went along.
+    #[serde(default)]
+    pub program: Option<String>,
     /// Five-level page tables were offered.
     #[serde(default)]
     pub la57: Option<bool>,
