@@ -3,7 +3,10 @@
 
 mod common;
 use common::{ceasefire, lab_run, median, refused, row, run, skip, succeed, Scratch};
-use std::time::Instant;
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// Boots, sees that the guest has what `--la57` says, and that PCID and INVPCID are in its cpuinfo.
 fn boots_with_pcid(cpus: &str, thread_mode: &str, la57: &str) {
@@ -71,6 +74,46 @@ fn one_command_in_the_guest() {
     let said = succeed(&mut ceasefire(&["lab", "shell", "--cpus", "2", "--command", "cat /proc/cpuinfo"]));
     assert_eq!(said.stdout.matches("processor\t").count(), 2, "{}", said.stdout);
     refused(&mut ceasefire(&["lab", "shell", "--command", "cat /no/such/file"]), 1, "");
+}
+
+/// Twice as many busy threads as the machine has CPUs, until dropped.
+struct Busy(&'static AtomicBool, Vec<std::thread::JoinHandle<()>>);
+
+impl Busy {
+    fn new() -> Busy {
+        let is_over: &AtomicBool = Box::leak(Box::default());
+        let threads = 2 * std::thread::available_parallelism().map_or(1, usize::from);
+        let spin = move || while !is_over.load(Ordering::Relaxed) {};
+        Busy(is_over, (0..threads).map(|_| std::thread::spawn(spin)).collect())
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+        self.1.drain(..).for_each(|thread| thread.join().expect("a busy thread"));
+    }
+}
+
+/// Where Linux times its counter itself, a busy machine makes a guest's clock run several times too fast.
+#[test]
+fn a_guest_on_a_busy_machine_tells_the_time() {
+    let _busy = Busy::new();
+    let command = "cat /proc/cmdline /proc/uptime; sleep 10; cat /proc/uptime";
+    let mut shell = ceasefire(&["lab", "shell", "--cpus", "2", "--with", "/bin/sleep", "--command", command]);
+    let mut shell = shell.stdout(Stdio::piped()).spawn().expect("the binary starts");
+    let lines = BufReader::new(shell.stdout.take().expect("its output")).lines();
+    let said: Vec<(Instant, String)> =
+        lines.map(|line| (Instant::now(), line.expect("a line of text"))).collect();
+    assert!(shell.wait().expect("it ends").success());
+    let [(_, words), (begin, from), (end, to)] = &said[..] else { panic!("{said:?}") };
+    assert!(words.contains(" tsc_early_khz="), "{words}");
+    let uptime = |text: &str| text.split(' ').next().and_then(|first| first.parse::<f64>().ok());
+    let guest = uptime(to).expect("seconds") - uptime(from).expect("seconds");
+    let host = end.duration_since(*begin);
+    println!("{guest:.2} s in the guest, {:.2} s here", host.as_secs_f64());
+    // What the guest says arrives late on a busy machine. A clock that is six times too fast is 8 seconds off.
+    assert!(guest >= 10.0 && host.abs_diff(Duration::from_secs_f64(guest)) < Duration::from_secs(3));
 }
 
 /// Every micro row is there, none is empty, and the rows that must shoot down do: on a machine that takes every liberty,

@@ -78,6 +78,9 @@ pub struct Guest {
     /// The same where instructions are counted.
     #[serde(default)]
     pub words_cost: String,
+    /// Before the frequency in kHz of the counter that the guest tells the time by, where that is this machine's own.
+    #[serde(default)]
+    pub words_clock: String,
 }
 
 /// Where the emulator comes from.

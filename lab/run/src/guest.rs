@@ -3,6 +3,7 @@
 
 use crate::boot::{self, console_path, Start};
 use crate::catalog::Catalog;
+use crate::clock;
 use crate::executor::{Executor, Orders, Site, Task};
 use crate::files;
 use crate::image::Images;
@@ -54,6 +55,8 @@ pub struct Guest {
     pub accel: Accel,
     pub cpu: Cpu,
     pub memory_mib: u32,
+    /// See `Hardware`.
+    pub tsc_khz: Option<u64>,
     pub kernel_args: String,
     /// The command of a program of the user's own.
     pub program: Option<String>,
@@ -128,6 +131,8 @@ impl Site for GuestSite {
             kernels: kernels.build(ctx, &self.choices)?,
             machine,
             memory_mib: wanted.memory_mib.unwrap_or(MEMORY_MIB),
+            // KVM is not the emulator's counter: the guest's kernel has its own ways there.
+            tsc_khz: if wanted.is_kvm { None } else { clock::tsc_khz() },
             kernel_args: wanted.kernel_args.clone(),
             program: program.flatten(),
             images: with_luggage(Images::prepare(ctx, &packages, &programs)?),
@@ -153,6 +158,7 @@ impl Guest {
             cpu: self.cpu,
             memory_mib: self.memory_mib,
             console,
+            tsc_khz: self.tsc_khz,
             mode_words: &variant.boot_words(),
             kernel_arguments: &self.kernel_args,
         };

@@ -3,6 +3,7 @@
 
 pub mod boot;
 pub mod catalog;
+mod clock;
 pub mod doctor;
 pub mod executor;
 pub mod files;

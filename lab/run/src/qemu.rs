@@ -48,6 +48,8 @@ pub struct Hardware<'a> {
     pub cpu: Cpu,
     pub memory_mib: u32,
     pub console: Console,
+    /// Of the counter that the guest tells the time by; `None` where it finds out by itself.
+    pub tsc_khz: Option<u64>,
     /// What chooses the kernel's mode; empty for one without.
     pub mode_words: &'a str,
     /// Appended last, so that it wins over ours.
@@ -161,11 +163,21 @@ pub fn arguments(hardware: &Hardware, boot: &Boot) -> Vec<OsString> {
     args.path("-initrd", hardware.initrd);
     let shape = hardware.shape;
     let cost = if boot.cost { [COST_KERNEL_ARGUMENTS, &shape.words_cost] } else { ["", ""] };
+    let clock = clock_words(hardware, boot);
     let modes = [hardware.mode_words, hardware.kernel_arguments];
-    let words = [[&shape.words, KERNEL_ARGUMENTS], cost, modes].concat();
+    let words = [[&shape.words, KERNEL_ARGUMENTS], [clock.as_str(), ""], cost, modes].concat();
     let words: Vec<&str> = words.into_iter().filter(|words| !words.is_empty()).collect();
     args.put(&["-append", &words.join(" ")]);
     args.0
+}
+
+/// Where instructions are counted they are the time, too.
+fn clock_words(hardware: &Hardware, boot: &Boot) -> String {
+    let words = &hardware.shape.words_clock;
+    match hardware.tsc_khz {
+        Some(khz) if !boot.cost && !words.is_empty() => format!("{words}{khz}"),
+        _ => String::new(),
+    }
 }
 
 struct Words(Vec<OsString>);
@@ -224,6 +236,7 @@ mod tests {
             port_bus: "virtio-serial-pci".into(),
             words: "console=ttyS0".into(),
             words_cost: "nolapic_timer".into(),
+            words_clock: "tsc_early_khz=".into(),
         }
     }
 
@@ -247,6 +260,7 @@ mod tests {
             cpu: Cpu::default(),
             memory_mib: 512,
             console: Console::File("/console".into()),
+            tsc_khz: Some(2_100_000),
             mode_words: "",
             kernel_arguments: "",
         };
@@ -274,6 +288,7 @@ mod tests {
             cpu,
             memory_mib: 2048,
             console: Console::File("/a,b/console".into()),
+            tsc_khz: Some(2_100_000),
             mode_words: "",
             kernel_arguments: "mitigations=off",
         };
@@ -317,6 +332,7 @@ mod tests {
             cpu: Cpu::default(),
             memory_mib: 2048,
             console: Console::File("/console".into()),
+            tsc_khz: None,
             mode_words: "toy=idle",
             kernel_arguments: "nopcid",
         };
@@ -332,12 +348,13 @@ mod tests {
         assert!(plain.contains("-accel tcg,thread=single,slice-us=1000"), "{plain}");
         assert!(!plain.contains("-numa") && !plain.contains("-icount"), "{plain}");
         assert!(plain.contains("file:/a,b/console"), "{plain}");
-        assert!(plain.ends_with("mitigations=off"), "{plain}");
+        assert!(plain.ends_with(" tsc_early_khz=2100000 mitigations=off"), "{plain}");
         let nodes = text(&boot(16, 4, false), tcg);
         assert_eq!(nodes.matches("-numa").count(), 4);
         assert!(nodes.contains("cpus=12-15") && nodes.contains("sockets=4,cores=4"), "{nodes}");
         let cost = text(&boot(1, 1, true), tcg);
         assert!(cost.contains("-icount shift=0") && cost.contains("-erms"), "{cost}");
+        assert!(!cost.contains("khz"), "instructions are the time: {cost}");
         let multi = Accel::Tcg { thread_mode: ThreadMode::Multi, slice_us: Some(1000) };
         assert!(!text(&boot(2, 1, false), multi).contains("slice-us"));
     }

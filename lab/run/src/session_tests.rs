@@ -352,6 +352,7 @@ fn fake_guest(dir: &Path, kernel_args: &str) -> Guest {
         cpu: MachineSpec::default().cpu(&machine).expect("a CPU"),
         machine,
         memory_mib: 512,
+        tsc_khz: None,
         kernel_args: kernel_args.into(),
         program: None,
         images: Images::of(base),
