@@ -136,3 +136,9 @@ void abis_range_add(struct abis_range *range, struct abis_verdict verdict)
 		range->targets = ABIS_SET;
 	}
 }
+
+/* Is @cpu in @set, of a bit for each CPU below SPTE_CPUS? Any other CPU is in none. */
+bool abis_set_has(const u64 *set, u32 cpu)
+{
+	return cpu < SPTE_CPUS && set[cpu / 64] >> cpu % 64 & 1;
+}

@@ -27,12 +27,20 @@
 
 typedef u16 spte_t;
 
-/* High byte: holder + 1, 0 for any CPU. Low byte: version modulo SPTE_VERSIONS, plus 1. */
+/* Bits that name a holder, at most 8. The tests take fewer, to have CPUs that none names. */
+#ifndef SPTE_CPU_BITS
+#define SPTE_CPU_BITS	8u
+#endif
+
+/*
+ * High byte: holder + 1, 0 for any CPU, all of its bits for UNCACHED alone. Low byte:
+ * version modulo SPTE_VERSIONS, plus 1.
+ */
 #define SPTE_NEVER	((spte_t)0x0000)
-#define SPTE_UNCACHED	((spte_t)0xff00)
+#define SPTE_UNCACHED	((spte_t)(((1u << SPTE_CPU_BITS) - 1) << 8))
 #define SPTE_VERSIONS	255u
 /* A CPU of a higher number is recorded as "any CPU", which is always right. */
-#define SPTE_CPUS	254u
+#define SPTE_CPUS	((1u << SPTE_CPU_BITS) - 2)
 
 /* Rounds between stamp and proof where one was in flight: it may have begun before the stamp. */
 #define ABIS_GAP	2u
@@ -76,5 +84,6 @@ struct abis_verdict abis_decide(spte_t spte, bool accessed, u64 version);
 u64 abis_round_done(u64 version, u64 version_begun);
 bool abis_round_force(u32 *blocked, u32 every);
 void abis_range_add(struct abis_range *range, struct abis_verdict verdict);
+bool abis_set_has(const u64 *set, u32 cpu);
 
 #endif

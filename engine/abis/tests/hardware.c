@@ -120,6 +120,26 @@ static void start_walk(struct core *core, int page, bool write)
 		finish_walk(core);
 }
 
+/*
+ * Linux's part of a read that may not fault, from an NMI, say: what is hidden is revealed, by
+ * one exchange and without the lock, and the read tried again (abis_reveal_nofault()).
+ */
+static void reveal_nofault(const struct mm *mm, int page)
+{
+	int table = mm->table[page / SLOTS];
+	struct pte *pte;
+
+	if (table == NOBODY)
+		return;
+	pte = &w.table[table].pte[page % SLOTS];
+	if (!pte->present || !pte->hidden)
+		return;
+	pte->hidden = false;
+	COUNT(revealed_unlocked);
+	if (w.table[table].lock != NOBODY)
+		COUNT(revealed_beside_lock);
+}
+
 /* An access by the program, by the kernel for it, or by an NMI: nmi_uaccess_okay(), and not lazy. */
 void cpu_use(struct core *core, int page, bool write)
 {
@@ -131,6 +151,12 @@ void cpu_use(struct core *core, int page, bool write)
 	if (core->loaded != core->cr3_mm || core->cr3_secondary)
 		fail("window", "core %d uses user memory while loaded_mm and CR3 differ", (int)(core - w.core));
 	if (!entry->valid) {
+		if (!write && !random_below(2)) {
+			reveal_nofault(mm, page);
+			/* It tries again later. */
+			if (random_below(2))
+				return;
+		}
 		start_walk(core, page, write);
 		finish_walk(core);
 		return;

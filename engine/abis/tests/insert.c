@@ -16,12 +16,14 @@
  * secondary PTE is clear before CR3 goes back: what is evicted from the TLB must
  * never come back but by the primary PTE, and its hwA.
  *
- * Hidden: a page may be left with P = 0 in the primary PTE, while Linux goes on taking it
- * for present. A write to a read-only one faults, and the walk of that fault finds nothing to
- * set hwA in: so the SPTE still tells who holds the entry. (What is writable is dirty, too, in a
- * kernel: a write through a clean entry walks. There are no dirty bits here.) To hardware the slot is empty, so it may be
- * inserted again, by whoever may alone hold it. But what it maps has not been taken from it:
- * that no flush is under way says nothing about who holds that.
+ * Hidden: a page that is read-only may be left with P = 0 in the primary PTE, while Linux
+ * goes on taking it for present. No walk finds anything to set hwA in, so the SPTE still tells
+ * who holds the entry. To hardware the slot is empty, so it may be inserted again, by whoever
+ * may alone hold it. But what it maps has not been taken from it: that no flush is under way
+ * says nothing about who holds that. And who reads with faults disabled has it revealed at
+ * any moment, whoever has the lock: what is inserted again is exchanged for what it was when it
+ * was chosen. If it is not that any more it stays as it is, and hwA is set: others may hold
+ * it, and nobody knows of what this core has filled.
  */
 #include "model.h"
 
@@ -29,6 +31,8 @@
 void insert_start(struct core *core, int table, int region, u32 slots, int reused)
 {
 	core->insert = (struct insert){ .on = true, .table = table, .region = region, .slots = slots, .reused = reused };
+	for (int slot = 0; slot < SLOTS; slot++)
+		core->insert.old[slot] = w.table[table].pte[slot];
 }
 
 static bool is_wanted(const struct insert *insert, int slot)
@@ -45,7 +49,7 @@ static struct mm *mm_of(const struct core *core)
 static bool is_free(const struct core *core, int slot)
 {
 	const struct insert *insert = &core->insert;
-	const struct pte *pte = &w.table[insert->table].pte[slot];
+	const struct pte *pte = &insert->old[slot];
 	struct abis_verdict verdict = abis_decide(*spte_of(&w.table[insert->table], slot), false, insert->version);
 
 	if (verdict.targets == ABIS_NONE) {
@@ -75,16 +79,15 @@ static void choose_slots(struct core *core)
 
 static struct pte page_to_map(const struct insert *insert, int slot, const struct pte *old)
 {
-	const struct pte *pte = &w.table[insert->table].pte[slot];
 	struct pte new = { .present = true, .write = random_below(2), .page = ++w.pages };
 
-	if (pte->present)	/* hidden */
-		return *pte;
+	if (insert->old[slot].hidden)
+		return insert->old[slot];
 	if (slot == insert->reused) {
 		new.page = old->page;
 		new.write = true;
 	}
-	new.hidden = random_below(4);
+	new.hidden = !new.write && random_below(4);
 	return new;
 }
 
@@ -107,10 +110,17 @@ static void wire(struct core *core)
 static void read_pages(struct core *core)
 {
 	const struct insert *insert = &core->insert;
+	const struct table *table = &w.table[insert->table];
 
-	for (int slot = 0; slot < SLOTS; slot++)
-		if (is_wanted(insert, slot))
+	for (int slot = 0; slot < SLOTS; slot++) {
+		if (!is_wanted(insert, slot))
+			continue;
+		/* What was revealed meanwhile a guess may have filled from the primary. */
+		if (insert->old[slot].hidden && !table->pte[slot].hidden)
+			cpu_read(core, insert->region * SLOTS + slot);
+		else
 			truth_read(core, cpu_read(core, insert->region * SLOTS + slot));
+	}
 }
 
 static void clear_secondary(struct core *core)
@@ -119,22 +129,29 @@ static void clear_secondary(struct core *core)
 		core->secondary.pte[slot] = (struct pte){ 0 };
 }
 
-static void set_one(struct pte *pte, struct pte new)
+/* Return: it was not revealed since it was chosen. */
+static bool set_one(struct pte *pte, struct pte old, struct pte new)
 {
-	if (pte->hidden)
+	if (old.hidden && !pte->hidden) {
+		COUNT(hidden_lost);
+		pte->accessed = true;
+		return false;
+	}
+	if (old.hidden)
 		COUNT(hidden_again);
 	else if (new.hidden)
 		COUNT(hidden);
 	*pte = new;
+	return true;
 }
 
 static void set_primary(struct core *core)
 {
-	const struct insert *insert = &core->insert;
+	struct insert *insert = &core->insert;
 
 	for (int slot = 0; slot < SLOTS; slot++)
-		if (is_wanted(insert, slot))
-			set_one(&w.table[insert->table].pte[slot], insert->pte[slot]);
+		if (is_wanted(insert, slot) && !set_one(&w.table[insert->table].pte[slot], insert->old[slot], insert->pte[slot]))
+			insert->slots &= ~(1u << slot);
 }
 
 static void record(struct core *core)
@@ -161,7 +178,7 @@ void insert_step(struct core *core)
 
 	switch (insert->step++) {
 	case 0:
-		insert->quiet = !mm->gathers;
+		insert->quiet = !mm->flush_pending;
 		break;
 	case 1:
 		insert->quiet &= mm->batched == mm->batched_flushed;

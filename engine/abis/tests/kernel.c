@@ -11,7 +11,8 @@
  *   3. Then abis_decide(), with a version read after that.
  *   4. SPTE_UNCACHED only after the flush, or its elision, within this hold.
  *   5. spte_private() only as in insert.c, and only while eliding is on.
- *   6. A gather that is not alone asks abis_decide() also about what it passes by.
+ *   6. A gather that ends while others are open flushes everything, unless all of them keep count of
+ *      what they have yet to flush, and none has anything: kernel_gather.c.
  *   7. What is hidden is not present to hardware, but may be held: whoever takes it asks
  *      about it, and flushes, as if it were; in any mode.
  *   8. A fault for want of rights ends in rule 9, or 1 to 3 (a copy); any other in an
@@ -187,24 +188,28 @@ static bool widen(struct op *op)
 	return round;
 }
 
-/* The flush that a range's verdicts ask for. What they said holds, whatever the mode is by now. */
-void flush_range(struct core *core, int first, int last, bool full)
+/* What these CPUs alone may hold. What was said holds, whatever the mode is by now. */
+void flush_cpus(struct core *core, int first, int last, bool full, u32 mask)
 {
-	struct op *op = &core->op;
-	u32 mask = op->range.targets == ABIS_CPU ? 1u << op->range.cpu : (u32)op->range.set[0];
-
-	if (op->range.targets == ABIS_NONE)
-		return;
-	if (op->range.targets == ABIS_ALL) {
-		flush_start(core, op->mm, first, last, 1, full | widen(op), false);
-		return;
-	}
 	COUNT(narrowed);
-	if (op->range.targets == ABIS_SET)
+	if (mask & (mask - 1))
 		COUNT(narrowed_set);
 	if (!core->see_elide)
 		COUNT(narrowed_late);
-	flush_start_narrow(core, op->mm, first, last, full, mask);
+	flush_start_narrow(core, core->op.mm, first, last, full, mask);
+}
+
+/* The flush that a range's verdicts ask for. */
+void flush_range(struct core *core, int first, int last, bool full)
+{
+	struct op *op = &core->op;
+
+	if (op->range.targets == ABIS_ALL)
+		flush_start(core, op->mm, first, last, 1, full | widen(op), false);
+	else if (op->range.targets == ABIS_CPU)
+		flush_cpus(core, first, last, full, 1u << op->range.cpu);
+	else if (op->range.targets == ABIS_SET)
+		flush_cpus(core, first, last, full, (u32)op->range.set[0]);
 }
 
 void finished(struct op *op, int page, int slot)
@@ -275,13 +280,15 @@ void op_start(struct core *core, enum op_kind kind)
 	bool own = kind == OP_FAULT || kind == OP_REUSE || kind == OP_ZAP || kind == OP_UNMAP_TABLE || kind == OP_PROTECT || kind == OP_REMAP ||
 		   kind == OP_MOVE_TABLE || kind == OP_FORK;
 
+	if (w.gathering && (kind == OP_ZAP || kind == OP_PROTECT))	/* by the reverse map, too */
+		own = false;
 	if (own && core->current_mm == NOBODY)
 		return;
 	if (kind == OP_FAULT && !random_below(8))
 		own = false;
 	*op = (struct op){ .kind = kind, .mm = own ? core->current_mm : any_live(), .page = some_page(),
 			   .other = (int)random_below(PAGES), .other_mm = any_live(), .full = !random_below(16), .child = NOBODY,
-			   .restored = !random_below(3), .shared = random_below(2), .write = random_below(2) };
+			   .restored = !random_below(3), .shared = w.gathering || random_below(2), .write = random_below(2) };
 	if (kind == OP_FAULT && w.apart && random_below(4))
 		op->page = (int)(core - w.core) % PAGES;
 	op->region = region_of(op->page);

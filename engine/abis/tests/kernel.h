@@ -21,6 +21,7 @@ void stamp(struct op *op, struct table *table, int slot);
 bool taken(struct op *op, struct table *table, int slot);
 void decide(struct op *op, struct table *table, int slot, int page);
 void flush_range(struct core *core, int first, int last, bool full);
+void flush_cpus(struct core *core, int first, int last, bool full, u32 mask);
 void finished(struct op *op, int page, int slot);
 void region_finished(struct op *op, int region);
 bool batched_pending(struct core *core);

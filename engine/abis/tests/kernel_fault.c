@@ -2,9 +2,16 @@
 /* Faults, and pages that are copied or reused: what may be inserted, and what must be flushed first. The rules: kernel.c. */
 #include "kernel.h"
 
-/* The address space of the fault is the loaded one, unless it is another's: get_user_pages_remote(). */
+/*
+ * The address space of the fault is the loaded one, unless it is another's: get_user_pages_remote().
+ * A core that no SPTE can name would insert for nothing.
+ */
 static bool may_insert(const struct core *core)
 {
+	if ((u32)(core - w.core) >= SPTE_CPUS) {
+		COUNT(insert_refused_cpu);
+		return false;
+	}
 	return may_ask(&core->op) && core->loaded == core->op.mm && !core->is_lazy && random_below(4);
 }
 
@@ -31,8 +38,9 @@ static bool was_inserted(const struct core *core)
 static void fault_revealed(struct op *op, struct table *table)
 {
 	struct pte *pte = &table->pte[slot_of(op->page)];
+	bool was_hidden = pte->hidden;
 
-	for (int slot = 0; slot < SLOTS; slot++)
+	for (int slot = 0; was_hidden && slot < SLOTS; slot++)
 		if (slot == (int)slot_of(op->page) || random_below(2))
 			reveal(&table->pte[slot]);
 	if (op->write && !pte->write)
@@ -89,7 +97,7 @@ void fault(struct core *core)
 		break;
 	case 3:
 		if (pte->present) {
-			if (pte->hidden && !was_inserted(core))
+			if (!was_inserted(core))
 				fault_revealed(op, &w.table[op->table]);
 			truth_resolved(core, op->page, was_inserted(core));
 			break;
@@ -182,9 +190,6 @@ void clear_flush(struct core *core)
 		if (op->kind == OP_MKCLEAN) {
 			*pte = op->old;
 			pte->write = pte->accessed = false;
-			pte->hidden = may_ask(op) && random_below(2);
-			if (pte->hidden)
-				COUNT(hidden_by_mkclean);
 		} else if (op->restored && op->kind != OP_REUSE) {
 			*pte = op->old;
 		} else if (may_insert(core)) {

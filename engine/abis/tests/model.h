@@ -30,11 +30,13 @@
 #define SWITCHING	(-2)		/* LOADED_MM_SWITCHING */
 #define ROUND_EVERY	8
 #define REPLAY_PAGES	16
+#define GATHERS_BEGUN	(1ull << 24)
+#define GATHERS_OPEN	(GATHERS_BEGUN - 1)
 #define FLUSHES		32	/* truth: of so many generations, more than a ring has */
 
 struct pte {
 	bool present, write, accessed;
-	bool hidden;			/* present to Linux, P = 0 to hardware: read-only, and hwA clear */
+	bool hidden;			/* present to Linux, P = 0 to hardware: read-only, hwA clear, and revealed at any time */
 	u32 page;
 };
 
@@ -61,7 +63,9 @@ struct mm {
 	int readers;			/* mmap_lock */
 	bool writer;
 	u32 unmapped;			/* bit of each region that is going, under a mmap_lock held for reading */
-	u32 gathers;			/* mm->tlb_flush_pending */
+	u32 flush_pending;		/* mm->tlb_flush_pending */
+	u64 gathers;			/* accountable gathers: low bits open, above begun */
+	u32 unproven;			/* accountable gathers with PTEs to flush */
 	u32 batched, batched_flushed;	/* mm->tlb_flush_batched */
 	u32 blocked;
 	bool refused;			/* prctl */
@@ -118,7 +122,7 @@ struct insert {
 	bool on, irqs_off, quiet, in_flight;
 	int step, table, region, reused;	/* a slot that was taken out to be mapped again, writable; or NOBODY */
 	u32 slots;
-	struct pte pte[SLOTS];
+	struct pte old[SLOTS], pte[SLOTS];	/* when it was chosen; to be mapped */
 	u64 began, version;
 };
 
@@ -138,7 +142,14 @@ enum op_kind {
 struct op {
 	enum op_kind kind;
 	int step, mm, other_mm, page, other, table, slot, child, region, cpu;
-	bool track, elide, need, shared, nested, pending_batch, recent_only, restored, full, in_flight, write;
+	bool track, elide, need, shared, recent_only, restored, full, in_flight, write;
+	/* a gather: it is accountable; it is counted in unproven; there is none, but a walk that flushes everything */
+	bool counted, unproven, is_walk;
+	u32 hold;			/* bits of CPUs to flush before the lock is released */
+	int tries, first_region, regions;	/* its tables */
+	u64 gone[PAGES];		/* when what was there before went, or 0: not touched */
+	u32 pending_seen;
+	u64 gathers_seen;
 	int ask;			/* taken() */
 	u32 pending;
 	struct pte old;
@@ -180,6 +191,7 @@ struct world {
 	int switcher;			/* core that changes the mode */
 	bool mode_on;
 	bool apart;			/* for a while most cores keep to pages of their own */
+	bool gathering;			/* for a while many gather in one address space */
 	int focus;			/* page that most of it is about, for a while; NOBODY: none */
 };
 
@@ -194,14 +206,15 @@ extern struct world w;
 	X(published) X(replayed_by_interrupt) X(replayed_by_switch) X(replayed_by_lazy_return) X(replay_unknown) X(replay_too_far) X(elided_and_replayed) \
 	X(flush_partial) X(flush_widened) X(flush_not_needed) X(elided_while_switching) X(elided_while_lazy) \
 	X(restored) X(restored_elided) X(batches) X(batched_pending_flushed) X(remapped) X(tables_moved) \
-	X(gathers_nested) X(nested_asked) X(batch_asked) X(batch_asked_in_vain) X(nested_spared) X(nested_narrowed) X(tables_freed) X(tables_freed_alone) X(stamps_failed) \
+	X(gathers_nested) X(nested_proven) X(nested_spared) X(nested_unaccountable) X(nested_unproven) X(nested_retried) \
+	X(gathers_midway) X(gathers_of_two_tables) X(walks_without_gather) X(narrow_widened) X(tables_freed) X(tables_freed_alone) X(stamps_failed) \
 	X(forks) X(born_old) X(young_cleared) X(young_kept) X(uncached_recorded) X(mode_changes) X(epoch_wiped) X(refused) \
 	X(narrowed) X(narrowed_set) X(narrowed_late) X(narrowed_interrupted) X(narrowed_local) X(narrowed_owed) X(narrowed_owed_and_interrupted) \
 	X(narrowed_by_batch) X(owed_by_handler) X(paid_by_switch) X(paid_by_new_asid) X(paid_by_lazy_return) X(paid_by_interrupt) \
 	X(paid_when_off) \
-	X(inserted) X(inserted_together) X(inserted_by_cow) X(inserted_by_reuse) X(reuse_in_place) X(insert_over_none) X(insert_over_own) X(insert_over_flushed) X(insert_refused) \
+	X(inserted) X(inserted_together) X(inserted_by_cow) X(inserted_by_reuse) X(reuse_in_place) X(insert_over_none) X(insert_over_own) X(insert_over_flushed) X(insert_refused) X(insert_refused_cpu) \
 	X(window_walked_primary) X(window_interrupt_waited) X(walks_secondary) \
-	X(hidden) X(hidden_by_mkclean) X(hidden_again) X(hidden_refused) X(revealed) X(hidden_walked) X(hidden_written) X(hidden_private_written) \
+	X(hidden) X(hidden_again) X(hidden_lost) X(hidden_refused) X(revealed) X(revealed_unlocked) X(revealed_beside_lock) X(hidden_walked) X(hidden_written) X(hidden_private_written) \
 	X(hidden_read_elsewhere) X(hidden_zapped) X(hidden_reclaimed) X(hidden_protected) X(hidden_moved) X(hidden_forked) X(hidden_when_off) \
 	X(marked_by_fault) X(dropped_by_fault) X(wrote) \
 	X(walks) X(walks_dropped) X(walks_outlive_cr3) X(evicted) X(used) X(used_inside_operation) X(used_stale_in_time) X(probed)

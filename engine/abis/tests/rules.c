@@ -26,6 +26,9 @@ static unsigned long long checks;
 static const u64 bases[] = { 0, 255, 510, 255ull << 20, (UINT64_MAX / 255 - 2) * 255 };
 enum { BASES = sizeof(bases) / sizeof(*bases) };
 
+/* CPUs that can be named: 0, 1, ... of a field of so many bits, whose last value is UNCACHED's. */
+enum { NAMED = (1 << SPTE_CPU_BITS) - 2 };
+
 /* What a two-byte value means, by engine.h. */
 struct meaning {
 	enum { NEVER, UNCACHED, STAMPED } kind;
@@ -39,7 +42,7 @@ static struct meaning meaning_of(u32 value)
 
 	if (low)
 		return (struct meaning){ STAMPED, (int)high - 1, low - 1 };
-	return (struct meaning){ value == 65280 ? UNCACHED : NEVER, -1, 0 };
+	return (struct meaning){ high == NAMED + 1 ? UNCACHED : NEVER, -1, 0 };
 }
 
 static bool same(struct abis_verdict a, u8 targets, u8 reason, u16 cpu)
@@ -144,7 +147,7 @@ static void test_stamp(void)
 
 				means = meaning_of(private);
 				CHECK(means.kind == STAMPED && means.residue == version % 255, "cpu %u: %#x", cpu, private);
-				CHECK(means.cpu == (cpu < 254 ? (int)cpu : -1), "cpu %u is recorded as %d", cpu, means.cpu);
+				CHECK(means.cpu == (cpu < NAMED ? (int)cpu : -1), "cpu %u is recorded as %d", cpu, means.cpu);
 			}
 			CHECK(meaning_of(spte_private(UINT32_MAX, version)).cpu == -1, "cpu 2^32 - 1");
 		}
@@ -216,7 +219,7 @@ static void test_range(void)
 				verdict.targets = ABIS_ALL;
 			else if (kind < 3)
 				verdict.targets = ABIS_NONE;
-			if (verdict.targets == ABIS_ALL || (verdict.targets == ABIS_CPU && verdict.cpu >= 254))
+			if (verdict.targets == ABIS_ALL || (verdict.targets == ABIS_CPU && verdict.cpu >= NAMED))
 				all = true;
 			else if (verdict.targets == ABIS_CPU)
 				want[verdict.cpu] = true;
@@ -239,9 +242,25 @@ static void test_range(void)
 	}
 }
 
+/* Sets of CPUs, with what lies behind them in memory: a CPU that none can have is not found there. */
+static void test_set(void)
+{
+	u64 memory[64];
+
+	for (u32 member = 0; member < NAMED + 1; member++) {
+		memset(memory, 0xff, sizeof(memory));
+		memset(memory, 0, 4 * sizeof(u64));
+		if (member < NAMED)
+			memory[member / 64] = 1ull << member % 64;
+		for (u32 cpu = 0; cpu < 4096; cpu++)
+			CHECK(abis_set_has(memory, cpu) == (cpu == member && member < NAMED), "CPU %u in a set of %u", cpu, member);
+		CHECK(!abis_set_has(memory, UINT32_MAX), "CPU 2^32 - 1 in a set of %u", member);
+	}
+}
+
 static const struct { const char *name; void (*run)(void); } tests[] = {
 	{ "stamp", test_stamp }, { "cleared", test_cleared }, { "decide", test_decide }, { "rounds", test_rounds },
-	{ "force", test_force }, { "range", test_range },
+	{ "force", test_force }, { "range", test_range }, { "set", test_set },
 };
 enum { TESTS = sizeof(tests) / sizeof(*tests) };
 
@@ -263,9 +282,11 @@ static int run(const char *name)
 
 int main(int argc, char **argv)
 {
+	if (SPTE_CPU_BITS != 8)
+		printf("rules: an SPTE can name %d CPUs\n", NAMED);
 	for (int i = 1; i < argc; i++) {
 		if (!run(argv[i])) {
-			fprintf(stderr, "error: there is no test '%s'; the tests are: stamp cleared decide rounds force range\n", argv[i]);
+			fprintf(stderr, "error: there is no test '%s'; the tests are: stamp cleared decide rounds force range set\n", argv[i]);
 			return 2;
 		}
 	}

@@ -200,6 +200,8 @@ void truth_read(const struct core *core, const struct entry *entry)
 /* The core inserted under a hold, then looked for rounds in flight, then at the version. */
 void truth_inserted(struct table *table, int slot, u32 cpu, u64 version, bool in_flight)
 {
+	if (cpu >= SPTE_CPUS)
+		fail("unnamed", "core %u has inserted, and no SPTE can name it", cpu);
 	table->proof_at[slot] = version + (in_flight ? 2 : 1);
 	table->quiet[slot] = !in_flight;
 	table->private[slot] = (int)cpu + 1;
