@@ -171,6 +171,20 @@ fn each_break_is_caught() {
     assert!(!is_idle || spent <= MUTANTS_SECONDS, "{spent} s, {MUTANTS_SECONDS} allowed");
 }
 
+/// To whom their page tables are, although it is another process that makes them.
+#[test]
+fn software_page_tables_are_charged() {
+    let charged = |mode: &str| {
+        let kernel = checked::chosen("ORACLE", "abis-debug", mode, "");
+        let results = checked::clean(&["charged", "--cpus", "2", "--tlb", "hardware"], &kernel);
+        let row = row(&results, "charged", 2);
+        row["extra"]["charged_bytes"].as_f64().expect("charged") / row["units"].as_f64().expect("units")
+    };
+    let (off, idle) = (charged("off"), charged("idle"));
+    println!("charged for a page table: {idle:.0} bytes, {off:.0} in mode off");
+    assert!(off.abs() <= 100.0 && idle >= off + 1024.0, "{idle} bytes, {off} in mode off");
+}
+
 /// No oracle, no check, and the kernel says so.
 #[test]
 fn a_machine_without_the_oracle_checks_nothing() {

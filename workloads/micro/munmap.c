@@ -1,27 +1,60 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* numaPTE's micro-operation: pages that only the caller touched are unmapped. */
+#include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 
-#include "workload.h"
+#include "support/system_files.h"
 
 #define PAGES_MAX (1UL << 18)
+#define FOLIO_MAX 1024UL	/* KiB; twice as much is a huge page */
 
 struct munmap {
+	char *reserved;
+	size_t reserved_bytes;
 	volatile uint64_t *area;
 	size_t pages;
+	char path[80];
+	struct setting folios;
 };
+
+/* Pages come by so many KiB at once, where the mapping begins with such a block. Return: 0, or a negative errno. */
+static int use_folios(struct run *run, struct munmap *state, uint64_t kib)
+{
+	int error;
+
+	if (kib < 16 || kib > FOLIO_MAX || kib & (kib - 1) || state->pages * PAGE_BYTES % (kib << 10))
+		return workload_fail(run, "folio_kib is %llu, and must be a power of two from 16 to %lu that divides the pages",
+				     (unsigned long long)kib, FOLIO_MAX);
+	error = system_may_change(run);
+	if (error)
+		return error;
+	snprintf(state->path, sizeof(state->path), "/sys/kernel/mm/transparent_hugepage/hugepages-%llukB/enabled",
+		 (unsigned long long)kib);
+	state->folios = (struct setting){ .path = state->path, .value = "always" };
+	error = setting_change(&state->folios);
+	return error ? workload_skip(run, "%s cannot be set: %s", state->path, strerror(-error)) : 0;
+}
 
 static int setup(struct run *run)
 {
 	static struct munmap state;
+	const uint64_t folio_kib = option_u64("folio_kib", 0);
+	const size_t aligned = folio_kib ? folio_kib << 10 : PAGE_BYTES;
+	int error;
 
 	run->data = &state;
 	state.pages = option_u64("pages", 1);
 	if (!state.pages || state.pages > PAGES_MAX)
 		return workload_fail(run, "pages is %zu, and must be 1 to %lu", state.pages, PAGES_MAX);
-	state.area = area_reserve(state.pages * PAGE_BYTES);
-	if (!state.area)
+	error = folio_kib ? use_folios(run, &state, folio_kib) : 0;
+	if (error)
+		return error;
+	state.reserved_bytes = state.pages * PAGE_BYTES + aligned - PAGE_BYTES;
+	state.reserved = area_reserve(state.reserved_bytes);
+	if (!state.reserved)
 		return workload_fail(run, "no address space for %zu pages", state.pages);
+	state.area = (volatile uint64_t *)(((uintptr_t)state.reserved + aligned - 1) / aligned * aligned);
 	return spinners_start(run);
 }
 
@@ -51,15 +84,16 @@ static void teardown(struct run *run)
 	struct munmap *state = run->data;
 
 	spinners_stop(run);
-	area_release((void *)state->area, state->pages * PAGE_BYTES);
+	area_release(state->reserved, state->reserved_bytes);
+	setting_restore(&state->folios);
 }
 
 WORKLOAD(munmap_private) = {
 	.name = "munmap",
 	.group = "micro",
 	.unit = "mmap, touch and munmap",
-	.about = "Maps, touches and unmaps --set pages=N pages (default 1) while every other thread spins and touches "
-		 "none of them.",
+	.about = "Maps, touches and unmaps --set pages=N pages (default 1; folio_kib=K: in folios of K KiB) while every other "
+		 "thread spins and touches none of them.",
 	.units = 1000,
 	.threads_min = 1,
 	.setup = setup,

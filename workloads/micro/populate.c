@@ -57,7 +57,7 @@ static int setup(struct run *run)
 	fd = mapped_file_on_disk(run, run->units);
 	if (fd < 0)
 		return fd;
-	area = mmap(NULL, populate.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (is_mmap ? MAP_POPULATE : 0), fd, 0);
+	area = mmap(NULL, populate.bytes, PROT_READ, MAP_SHARED | (is_mmap ? MAP_POPULATE : 0), fd, 0);
 	close(fd);
 	if (area == MAP_FAILED)
 		return workload_fail(run, "%llu pages of a file cannot be mapped", (unsigned long long)run->units);

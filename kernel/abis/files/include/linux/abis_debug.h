@@ -16,6 +16,7 @@ enum abis_loss {
 	ABIS_LOST_ASKED,	/* asked to flush everything */
 	ABIS_LOST_OWED,		/* it owed a flush */
 	ABIS_LOST_ASID,		/* another address space takes its ASID */
+	ABIS_LOST_REPLAY,	/* not all: the pages that it had missed, to catch up */
 	ABIS_LOSSES,
 };
 

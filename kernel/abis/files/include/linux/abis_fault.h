@@ -11,6 +11,7 @@
 void __abis_set_ptes(struct vm_fault *vmf, pte_t pte, unsigned int nr);
 void __abis_set_flushed_pte(struct vm_fault *vmf, pte_t pte);
 void __abis_insert_end(struct vm_area_struct *vma);
+bool __abis_reuse_pte(struct vm_fault *vmf, pte_t pte);
 
 DECLARE_PER_CPU(bool, abis_keeping);
 
@@ -34,6 +35,16 @@ static inline void abis_set_flushed_pte(struct vm_fault *vmf, pte_t pte)
 		__abis_set_flushed_pte(vmf, pte);
 	else
 		set_pte_at(vmf->vma->vm_mm, vmf->address, vmf->pte, pte);
+}
+
+/*
+ * vmf->orig_pte is about to become writable in place, as @pte. If this CPU alone can
+ * hold it, it goes on to. Return: it has been set.
+ */
+static inline bool abis_reuse_pte(struct vm_fault *vmf, pte_t pte)
+{
+	return abis_inserting() && abis_pays_for_fault(vmf->vma->vm_mm) &&
+	       __abis_reuse_pte(vmf, pte);
 }
 
 /*
@@ -65,6 +76,7 @@ static inline void abis_set_flushed_pte(struct vm_fault *vmf, pte_t pte)
 	set_pte_at(vmf->vma->vm_mm, vmf->address, vmf->pte, pte);
 }
 
+static inline bool abis_reuse_pte(struct vm_fault *vmf, pte_t pte) { return false; }
 static inline void abis_insert_begin(struct mm_struct *mm) { }
 static inline void abis_insert_end(struct vm_area_struct *vma) { }
 
@@ -73,7 +85,8 @@ static inline void abis_insert_end(struct vm_area_struct *vma) { }
 #ifdef CONFIG_ABIS_HIDE
 
 bool __abis_hidden_fault(struct vm_fault *vmf);
-bool __abis_reuse_pte(struct vm_fault *vmf, pte_t pte);
+void __abis_reveal(pte_t *ptep);
+bool __abis_reveal_nofault(struct mm_struct *mm, unsigned long addr);
 
 /*
  * A fault of a PTE, vmf->orig_pte, that may be hidden from hardware, and that nothing
@@ -85,19 +98,26 @@ static inline bool abis_hidden_fault(struct vm_fault *vmf)
 }
 
 /*
- * vmf->orig_pte is about to become writable in place, as @pte. If this CPU alone can
- * hold it, it goes on to. Return: it has been set.
+ * For who must not be made to fault: mlock() and MADV_POPULATE_READ, which may find that
+ * what they are to map is hidden. PTE lock held.
  */
-static inline bool abis_reuse_pte(struct vm_fault *vmf, pte_t pte)
+static inline void abis_reveal(pte_t *ptep, pte_t pte)
 {
-	return abis_inserting() && abis_pays_for_fault(vmf->vma->vm_mm) &&
-	       __abis_reuse_pte(vmf, pte);
+	if (unlikely(pte_hidden(pte)))
+		__abis_reveal(ptep);
+}
+
+/* Hidden entries may be left when the mode has changed; the key stays on. */
+static inline bool abis_reveal_nofault(struct mm_struct *mm, unsigned long addr)
+{
+	return static_branch_unlikely(&abis_used_key) && __abis_reveal_nofault(mm, addr);
 }
 
 #else /* !CONFIG_ABIS_HIDE */
 
 static inline bool abis_hidden_fault(struct vm_fault *vmf) { return false; }
-static inline bool abis_reuse_pte(struct vm_fault *vmf, pte_t pte) { return false; }
+static inline void abis_reveal(pte_t *ptep, pte_t pte) { }
+static inline bool abis_reveal_nofault(struct mm_struct *mm, unsigned long addr) { return false; }
 
 #endif /* CONFIG_ABIS_HIDE */
 #endif /* _LINUX_ABIS_FAULT_H */

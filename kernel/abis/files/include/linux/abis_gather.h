@@ -18,6 +18,8 @@ DECLARE_PER_CPU(struct abis_hold, abis_gather_hold);
 
 bool __tlb_abis_elide(struct mmu_gather *tlb, pte_t *ptep, pte_t pte,
 		      unsigned int nr, unsigned long address, enum abis_site site);
+pte_t __tlb_abis_get_and_clear_ptes(struct mmu_gather *tlb, unsigned long address,
+				    pte_t *ptep, unsigned int nr);
 void __tlb_abis_elided(struct mmu_gather *tlb);
 void __tlb_abis_flush_mmu_tlbonly(struct mmu_gather *tlb);
 void __tlb_abis_unproven(struct mmu_gather *tlb);
@@ -118,6 +120,27 @@ static __always_inline bool tlb_abis_is_accessed(struct mmu_gather *tlb, pte_t p
 	 __tlb_abis_elide(tlb, ptep, pte, nr, address, site))
 
 /*
+ * get_and_clear_full_ptes() for tlb_abis_elide(), which must tell the hardware's
+ * accessed bit from the software's: pte_mkyoung() makes one of the other. Only where
+ * there are several PTEs, and out of line: one page alone pays nothing.
+ */
+static __always_inline pte_t tlb_abis_get_and_clear_ptes(struct mmu_gather *tlb,
+							 unsigned long address, pte_t *ptep,
+							 unsigned int nr)
+{
+	if (__builtin_constant_p(nr) && nr == 1)
+		return ptep_get_and_clear_full(tlb->mm, address, ptep, tlb->fullmm);
+	return __tlb_abis_get_and_clear_ptes(tlb, address, ptep, nr);
+}
+
+/* The same for anonymous pages, where nobody else needs the exact bits of @pte, the first. */
+static __always_inline pte_t tlb_abis_clear_ptes(struct mmu_gather *tlb, unsigned long address,
+						 pte_t *ptep, pte_t pte, unsigned int nr)
+{
+	return tlb_abis_get_and_clear_ptes(tlb, address, ptep, nr);
+}
+
+/*
  * The page-table lock is about to be released under which tlb_abis_elide() was
  * called: flush what single CPUs hold. Whatever was switched off meanwhile.
  */
@@ -155,6 +178,20 @@ static inline bool tlb_abis_elide(struct mmu_gather *tlb, pte_t *ptep, pte_t pte
 }
 
 #define tlb_abis_elide_inline	tlb_abis_elide
+
+static inline pte_t tlb_abis_get_and_clear_ptes(struct mmu_gather *tlb,
+						unsigned long address, pte_t *ptep,
+						unsigned int nr)
+{
+	return get_and_clear_full_ptes(tlb->mm, address, ptep, nr, tlb->fullmm);
+}
+
+static inline pte_t tlb_abis_clear_ptes(struct mmu_gather *tlb, unsigned long address,
+					pte_t *ptep, pte_t pte, unsigned int nr)
+{
+	clear_full_ptes(tlb->mm, address, ptep, nr, tlb->fullmm);
+	return pte;
+}
 
 static inline void tlb_abis_unlock(struct mmu_gather *tlb) { }
 static inline void tlb_abis_elided(struct mmu_gather *tlb) { }

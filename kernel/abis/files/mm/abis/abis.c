@@ -9,6 +9,7 @@
 
 #define pr_fmt(fmt) "abis: " fmt
 
+#include <linux/memcontrol.h>
 #include <linux/mm.h>
 #include <linux/mmu_notifier.h>
 #include <linux/sched/coredump.h>
@@ -114,18 +115,54 @@ spte_t abis_spte_read(pte_t *ptep)
 	return table_is_valid(ptdesc) ? ptdesc->pt_spte[slot_of(ptep)] : SPTE_NEVER;
 }
 
+/* A CPU that has got no table does not ask again for so many: a full cgroup stays full. */
+#define TABLES_UNASKED	64
+static DEFINE_PER_CPU(unsigned int, tables_unasked);
+
+/*
+ * Charged to the memory cgroup of the page table, whoever stamps: reclaim and the
+ * like do so for others. Reclaim's reserves are not for us, nor is what a cgroup lets
+ * reclaim have beyond its limit.
+ */
+static spte_t *alloc_table(struct ptdesc *ptdesc)
+{
+	gfp_t gfp = GFP_NOWAIT | __GFP_NOMEMALLOC | __GFP_NOWARN;
+	unsigned int reclaims = current->flags & PF_MEMALLOC;
+	struct mem_cgroup *memcg, *old;
+	spte_t *table;
+
+	if (this_cpu_read(tables_unasked)) {
+		this_cpu_dec(tables_unasked);
+		return NULL;
+	}
+	rcu_read_lock();
+	memcg = folio_memcg_check(ptdesc_folio(ptdesc));
+	/* It may be on its way out: then nobody is charged. */
+	if (memcg && !mem_cgroup_tryget(memcg))
+		memcg = NULL;
+	rcu_read_unlock();
+
+	old = set_active_memcg(memcg);
+	current->flags &= ~PF_MEMALLOC;
+	table = kmem_cache_alloc(table_cache, memcg ? gfp | __GFP_ACCOUNT : gfp);
+	current->flags |= reclaims;
+	set_active_memcg(old);
+	mem_cgroup_put(memcg);
+	if (!table)
+		this_cpu_write(tables_unasked, TABLES_UNASKED);
+	return table;
+}
+
 /*
  * The SPTE of a slot to write to. NULL if there is no memory for a table, which
- * is no error: a slot without an SPTE is one that was never stamped. Reclaim's
- * reserves are not for us.
+ * is no error: a slot without an SPTE is one that was never stamped.
  */
 spte_t *abis_spte_write(pte_t *ptep)
 {
 	struct ptdesc *ptdesc = ptdesc_of(ptep);
 
 	if (!ptdesc->pt_spte || is_fresh(ptdesc)) {
-		spte_t *table = kmem_cache_zalloc(table_cache, GFP_NOWAIT |
-						  __GFP_NOMEMALLOC | __GFP_NOWARN);
+		spte_t *table = alloc_table(ptdesc);
 
 		if (!table) {
 			this_cpu_inc(abis_stat.spte_failed);
@@ -134,6 +171,9 @@ spte_t *abis_spte_write(pte_t *ptep)
 		}
 		if (table_is_valid(ptdesc))
 			memcpy(table, fresh_table, sizeof(fresh_table));
+		else
+			memset(table, 0, sizeof(fresh_table));
+		memset(table + PTRS_PER_PTE, 0, ABIS_RECORDS_SIZE);
 		ptdesc->pt_spte = table;
 		ptdesc->pt_spte_epoch = READ_ONCE(abis_epoch);
 		atomic_long_inc(&abis_tables);
@@ -263,8 +303,6 @@ int __abis_test_and_clear_young(struct mm_struct *mm, pte_t *ptep)
  * it is about to go back. Nobody holds it now: record that, and keep what Linux
  * knows of its use in the software accessed bit.
  *
- * Where pages are inserted it is hidden, too: the next write finds it as it is now.
- *
  * Return: the PTE to store.
  */
 pte_t __abis_mkuncached(struct vm_area_struct *vma, pte_t *ptep, pte_t pte)
@@ -283,10 +321,6 @@ pte_t __abis_mkuncached(struct vm_area_struct *vma, pte_t *ptep, pte_t pte)
 	*spte = SPTE_UNCACHED;
 	if (pte_young(pte))
 		pte = pte_set_flags(pte_mkold(pte), _PAGE_SWA);
-	if (!pte_hidden(pte) && abis_inserting() && abis_may_hide(vma, pte)) {
-		this_cpu_inc(abis_stat.hidden);
-		pte = pte_hide(pte);
-	}
 	return pte;
 }
 
@@ -363,10 +397,9 @@ bool __abis_elide(struct mm_struct *mm, unsigned long addr, pte_t *ptep,
 		abis_debug_check(mm, addr + i * PAGE_SIZE, pte, spte, site, verdict);
 		abis_debug_class(mm, addr + i * PAGE_SIZE, ptep + i, site, verdict, nr);
 		if (IS_ENABLED(CONFIG_ABIS_DEBUG))
-			WARN_ONCE(accessed && pte_hidden(pte),
+			/* Of several the first may be hidden, and another one marked. */
+			WARN_ONCE(nr == 1 && accessed && pte_hidden(pte),
 				  "hidden, and marked: %#lx\n", pte_val(pte));
-		if (site == ABIS_CLEAR_FLUSH && verdict.targets != ABIS_ALL && pte_hidden(pte))
-			abis_hidden_written(mm);
 		if (site <= ABIS_MIGRATE && verdict.targets != ABIS_ALL && pte_hidden(pte))
 			abis_hidden_kept(mm);
 		if (verdict.targets == ABIS_CPU)

@@ -46,10 +46,8 @@ struct abis_stat {
 	u64 hidden;
 	u64 hidden_faults;
 	u64 hidden_again;
-	u64 hidden_written;
 	u64 hidden_taken;
 	u64 hidden_kept;
-	u64 hidden_reads;
 	u64 hidden_revealed;
 	u64 reused;
 	u64 insert_refused[ABIS_REFUSALS];
@@ -82,6 +80,9 @@ enum abis_mutant {
 
 #ifdef CONFIG_ABIS_DEBUG
 
+/* Fewer CPUs than an SPTE can name (abis_cpus=), to try what becomes of the others. */
+extern unsigned int abis_cpus;
+
 extern enum abis_mutant abis_mutant_chosen;
 
 static inline bool abis_mutant(enum abis_mutant mutant)
@@ -102,12 +103,14 @@ static inline bool abis_mutant_lingering(enum abis_mutant mutant)
 /* What is remembered of an insertion, behind the SPTEs of its page table. */
 struct abis_record {
 	u32 losses;	/* how often that CPU had lost its ASID then */
+	u16 replays;	/* how many ranges it had flushed there to catch up */
 	u8 cpu;		/* plus one */
 	u8 asid;
 };
 #define ABIS_RECORDS_SIZE	(PTRS_PER_PTE * sizeof(struct abis_record))
 
 void abis_debug_record(pte_t *ptep);
+void abis_debug_replayed(struct mm_struct *mm, const u64 *ranges, unsigned int count);
 void abis_debug_narrowed(struct mm_struct *mm, const struct abis_hold *hold);
 void abis_debug_inserted(struct mm_struct *mm, unsigned long addr, pte_t *ptep);
 void abis_debug_secondary(struct mm_struct *mm, unsigned long addr,
@@ -134,10 +137,13 @@ static inline void abis_debug_hold_add(struct abis_hold *hold, unsigned long add
 
 #else
 
+#define abis_cpus	SPTE_CPUS
 static inline bool abis_mutant(enum abis_mutant mutant) { return false; }
 static inline bool abis_mutant_lingering(enum abis_mutant mutant) { return false; }
 #define ABIS_RECORDS_SIZE	0
 static inline void abis_debug_record(pte_t *ptep) { }
+static inline void abis_debug_replayed(struct mm_struct *mm, const u64 *ranges,
+				       unsigned int count) { }
 static inline void abis_debug_class(struct mm_struct *mm, unsigned long addr,
 				    pte_t *ptep, enum abis_site site,
 				    struct abis_verdict verdict, unsigned int nr) { }
@@ -159,6 +165,12 @@ static inline void abis_debug_init(struct dentry *dir) { }
 static inline void abis_debug_show(struct seq_file *file) { }
 
 #endif /* CONFIG_ABIS_DEBUG */
+
+/* @range: of pages, as a ring has it. */
+static inline bool abis_range_has(u64 range, unsigned long addr)
+{
+	return addr - (range & PAGE_MASK) < (range & RING_PAGES) << PAGE_SHIFT;
+}
 
 u64 abis_version_to_stamp(struct mm_struct *mm);
 bool abis_table_is_own(pte_t *ptep);
@@ -186,7 +198,7 @@ long abis_insert_bytes(void);
 /* Is this CPU to flush what is in @hold? Preemption off. */
 static inline bool abis_hold_is_here(const struct abis_hold *hold)
 {
-	return test_bit(smp_processor_id(), hold->cpus);
+	return abis_set_has((const u64 *)hold->cpus, smp_processor_id());
 }
 
 static inline bool abis_owes(struct mm_struct *mm, unsigned int cpu)
@@ -243,12 +255,8 @@ static inline void abis_adapt_missed(struct mm_struct *mm, bool batched) { }
 
 /* Entries that hardware does not see (hide.c). */
 #ifdef CONFIG_ABIS_HIDE
-bool abis_may_hide(struct vm_area_struct *vma, pte_t pte);
-void abis_hidden_written(struct mm_struct *mm);
 void abis_hidden_kept(struct mm_struct *mm);
 #else
-static inline bool abis_may_hide(struct vm_area_struct *vma, pte_t pte) { return false; }
-static inline void abis_hidden_written(struct mm_struct *mm) { }
 static inline void abis_hidden_kept(struct mm_struct *mm) { }
 #endif
 

@@ -47,6 +47,22 @@ static enum abis_targets targets_of(const struct mmu_gather *tlb) { return ABIS_
 static unsigned int interrupts_of(const struct mmu_gather *tlb) { return 0; }
 #endif
 
+pte_t __tlb_abis_get_and_clear_ptes(struct mmu_gather *tlb, unsigned long address,
+				    pte_t *ptep, unsigned int nr)
+{
+	pte_t pte = ptep_get_and_clear_full(tlb->mm, address, ptep, tlb->fullmm), other;
+
+	while (--nr) {
+		ptep++;
+		address += PAGE_SIZE;
+		other = ptep_get_and_clear_full(tlb->mm, address, ptep, tlb->fullmm);
+		if (pte_dirty(other))
+			pte = pte_mkdirty(pte);
+		pte = pte_set_flags(pte, pte_flags(other) & (_PAGE_ACCESSED | _PAGE_SWA));
+	}
+	return pte;
+}
+
 static noinline bool elide(struct mmu_gather *tlb, pte_t *ptep, pte_t pte,
 			   unsigned int nr, unsigned long address, enum abis_site site)
 {

@@ -1,37 +1,37 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Hidden entries. A write to a page that is mapped read-only ends in a walk of the
- * primary, and some processors set the accessed bit in that walk, although it
- * faults: nobody could tell any more who else has used the page. So where a page that
- * may be written later is inserted read-only, the primary PTE is left not present to
- * hardware (pte_hide()). To Linux it is present. The fault of a write then finds the
- * SPTE as it was, and so does everyone who takes the PTE away, asks, and flushes.
+ * Hidden entries. Data of a file that is only read, among several threads, is inserted
+ * with the primary PTE left not present to hardware (pte_hide()). To Linux it is present.
+ * A walk then finds nothing to mark: not those by other CPUs that fetch what a
+ * fault-around has mapped, nor those that a processor makes on a guess. Those tell
+ * nothing of who needs a flush, and would make the end of the mapping a flush of everyone.
  *
  * A read that faults, by another CPU or by this one when it has lost the entry, inserts
  * the page again if the SPTE lets it; else it reveals the entry: what the SPTE says
  * stays true, since whoever walks to it from then on sets the accessed bit.
  *
- * That read is a fault that would not be without hiding. It is charged to the account
- * of insertion (adapt.c): who has none left hides nothing either. And nobody does for
- * writes where the probe has found that a faulting write leaves the accessed bit alone:
- * there it would gain nothing.
+ * Who reads with faults disabled (a sampler, a probe) cannot wait for the lock that the
+ * rest of this file has. It reveals by an exchange (abis_reveal_nofault()), maybe from an
+ * NMI. So a hidden entry may turn into one that hardware marks at any moment, lock or
+ * no lock: all changes of one are exchanges, and who fails to make one has lost it.
  *
- * Data of a file that is only read is hidden, too (is_read_apart()): not from writes
- * but from those walks that tell nothing of who needs a flush. It has an account of its
- * own besides: each fault costs a point, each page that goes without a flush of everyone
- * brings one, and who has no points left hides one page in SAMPLE.
+ * A read that faults would not without hiding. It is charged to the account of insertion
+ * (adapt.c), and hiding has an account of its own besides: each fault costs a point, each
+ * page that goes without a flush of everyone brings one, and who has no points left hides
+ * one page in SAMPLE.
  */
 
 #include <linux/abis_fault.h>
 #include <linux/bitmap.h>
 #include <linux/mm.h>
 
+#include <asm/processor.h>
+
 #include "insert.h"
 
 #define HIDING_MAX	1024
-/* So many faults of data that is only read are risked before any page has paid. */
+/* So many faults are risked before any page has paid. */
 #define HIDING_DEBT	960
-#define HIDING_WRITTEN	4
 #define SAMPLE		64
 /* What an interrupt for the pages of a window must bring in later. */
 #define HIDING_TAKEN	8
@@ -43,50 +43,19 @@
 /* Pages that were not hidden for want of points. */
 static DEFINE_PER_CPU(unsigned int, sampled);
 
-/*
- * Two accounts, each in its half of the word: of what may be written, for taking over
- * alone; and of the rest, for hiding, too.
- */
-static unsigned int account_shift(const struct vm_area_struct *vma)
+static void hiding_add(struct mm_struct *mm, int points)
 {
-	return vma->vm_flags & VM_WRITE ? 0 : 16;
-}
-
-static int hiding_points(struct mm_struct *mm, unsigned int shift)
-{
-	return (s16)(READ_ONCE(mm->context.abis.hiding) >> shift);
-}
-
-static void hiding_add(struct mm_struct *mm, unsigned int shift, int points)
-{
-	int hiding = clamp(hiding_points(mm, shift) + points, -HIDING_DEBT, HIDING_MAX);
-	u32 others = READ_ONCE(mm->context.abis.hiding) & ~(0xffffu << shift);
+	int hiding = READ_ONCE(mm->context.abis.hiding) + points;
 
 	/* A hint: who loses a race may lose a point. */
-	WRITE_ONCE(mm->context.abis.hiding, others | (u32)(u16)hiding << shift);
-}
-
-/* A write that would have been a flush of everyone: it was worth keeping the page here. */
-void abis_hidden_written(struct mm_struct *mm)
-{
-	this_cpu_inc(abis_stat.hidden_written);
-	hiding_add(mm, 0, HIDING_WRITTEN);
+	WRITE_ONCE(mm->context.abis.hiding, clamp(hiding, -HIDING_DEBT, HIDING_MAX));
 }
 
 /* Hidden to the end, and taken away without a flush of everyone. */
 void abis_hidden_kept(struct mm_struct *mm)
 {
 	this_cpu_inc(abis_stat.hidden_kept);
-	hiding_add(mm, 16, 1);
-}
-
-/*
- * Does the file system want to know of first writes? Then what is written will be
- * written back, and write-protected, soon.
- */
-static bool is_noticed(struct vm_area_struct *vma)
-{
-	return (vma->vm_flags & VM_SHARED) && vma->vm_ops && vma->vm_ops->page_mkwrite;
+	hiding_add(mm, 1);
 }
 
 /*
@@ -98,32 +67,26 @@ static bool is_noticed(struct vm_area_struct *vma)
  *
  * This chooses who is hidden, and nothing else: the VMA's flags, and the number of
  * users, may change at any time afterwards. What is hidden is safe whatever they are,
- * since all that asks does so by the PTE and its SPTE.
+ * since all that asks does so by the PTE and its SPTE. And it may be read whatever they
+ * are: whoever takes rights away makes a new PTE, which is not hidden.
  */
-static bool is_read_apart(struct vm_area_struct *vma)
+static bool is_read_apart(const struct vm_area_struct *vma)
 {
-	return vma->vm_file && !(vma->vm_flags & (VM_WRITE | VM_EXEC)) &&
+	const vm_flags_t unwanted = VM_WRITE | VM_EXEC | VM_LOCKED | VM_UFFD_MISSING |
+				    VM_UFFD_WP | VM_UFFD_MINOR;
+
+	return vma->vm_file && !(vma->vm_flags & unwanted) &&
 	       atomic_read(&vma->vm_mm->mm_users) > 1;
 }
 
-/*
- * Is @pte read-only and likely to be written later, or writable and likely to be
- * write-protected soon, or for reading only, and worth the faults? A write through a
- * clean entry would walk, so what is writable must be dirty.
- */
-bool abis_may_hide(struct vm_area_struct *vma, pte_t pte)
+/* Is it worth the faults? */
+static bool may_hide(const struct vm_area_struct *vma, pte_t pte)
 {
-	if (vma->vm_flags & (VM_LOCKED | VM_UFFD_MISSING | VM_UFFD_WP | VM_UFFD_MINOR))
-		return false;
-	if (pte_write(pte) && !(pte_dirty(pte) && is_noticed(vma)))
-		return false;
 	/* Who is flushed as ever, or has page tables that devices walk, gains nothing. */
-	if (!abis_mm_is_eligible(vma->vm_mm) ||
-	    (!(abis_is_hiding && (vma->vm_flags & VM_WRITE)) && !is_read_apart(vma)))
+	if (pte_write(pte) || !is_read_apart(vma) || !abis_mm_is_eligible(vma->vm_mm) ||
+	    abis_mutant(ABIS_MUTANT_HIDE_NOTHING))
 		return false;
-	/* What may be written has no account but that of insertion, which the caller asks. */
-	if ((vma->vm_flags & VM_WRITE) ||
-	    hiding_points(vma->vm_mm, account_shift(vma)) > -HIDING_DEBT)
+	if (READ_ONCE(vma->vm_mm->context.abis.hiding) > -HIDING_DEBT)
 		return true;
 	return !(this_cpu_inc_return(sampled) % SAMPLE);
 }
@@ -142,12 +105,86 @@ static bool is_for_itself(const struct vm_fault *vmf)
 
 bool abis_hides_fault(const struct vm_fault *vmf, pte_t pte)
 {
-	return is_for_itself(vmf) && abis_may_hide(vmf->vma, pte);
+	return is_for_itself(vmf) && may_hide(vmf->vma, pte);
 }
 
 bool abis_hidden_needs_flush(pte_t oldpte, pte_t newpte)
 {
 	return pte_needs_flush(pte_reveal(oldpte), newpte);
+}
+
+/* Return: it was hidden until now. */
+static bool reveal(pte_t *ptep, pteval_t flags)
+{
+	pteval_t old = READ_ONCE(ptep->pte);
+
+	while (pte_hidden(__pte(old))) {
+		if (try_cmpxchg(&ptep->pte, &old, pte_val(pte_reveal(__pte(old))) | flags))
+			return true;
+	}
+	return false;
+}
+
+void __abis_reveal(pte_t *ptep)
+{
+	reveal(ptep, 0);
+}
+
+/*
+ * The page table entry of @addr that this CPU's own walk would find, or NULL. Interrupts
+ * off: whoever frees a page table interrupts all who run @mm first, and waits (freed page
+ * tables are always flushed everywhere, and by interrupts in this Linux). One that is moved
+ * to another address meanwhile is as good: what is revealed there is no less right.
+ */
+static pte_t *find_lockless(struct mm_struct *mm, unsigned long addr)
+{
+	pgd_t *pgdp = pgd_offset(mm, addr), pgd = READ_ONCE(*pgdp);
+	p4d_t *p4dp, p4d;
+	pud_t *pudp, pud;
+	pmd_t *pmdp, pmd;
+
+	if (pgd_none(pgd) || unlikely(pgd_bad(pgd)))
+		return NULL;
+	p4dp = p4d_offset_lockless(pgdp, pgd, addr);
+	p4d = READ_ONCE(*p4dp);
+	if (p4d_none(p4d) || p4d_leaf(p4d) || unlikely(p4d_bad(p4d)))
+		return NULL;
+	pudp = pud_offset_lockless(p4dp, p4d, addr);
+	pud = READ_ONCE(*pudp);
+	if (!pud_present(pud) || pud_leaf(pud) || unlikely(pud_bad(pud)))
+		return NULL;
+	pmdp = pmd_offset_lockless(pudp, pud, addr);
+	pmd = pmdp_get_lockless(pmdp);
+	if (!pmd_present(pmd) || pmd_leaf(pmd) || unlikely(pmd_bad(pmd)))
+		return NULL;
+	return pte_offset_kernel(&pmd, addr);
+}
+
+/*
+ * The kernel has found nothing at @addr, which is user memory, and may not fault: it is
+ * in an interrupt, in an NMI, or has page faults disabled. If the page is hidden it is
+ * revealed. Not while CR3 is not what the rest of the kernel thinks it is: what is read
+ * then (in abis_fill_tlb(), on the way to a reboot) has other tables, and fails. Return: try
+ * again.
+ */
+bool __abis_reveal_nofault(struct mm_struct *mm, unsigned long addr)
+{
+	unsigned long flags;
+	bool revealed = false;
+	pte_t *ptep;
+
+	if (!mm || addr >= TASK_SIZE_MAX)
+		return false;
+	local_irq_save(flags);
+	if (abis_is_loaded(mm) && read_cr3_pa() == __pa(mm->pgd)) {
+		ptep = find_lockless(mm, addr);
+		revealed = ptep && reveal(ptep, _PAGE_SWA);
+		/* Somebody else has done that since. */
+		if (ptep && !revealed)
+			revealed = pte_flags(ptep_get(ptep)) & _PAGE_PRESENT;
+	}
+	local_irq_restore(flags);
+	return revealed;
 }
 
 /* The pages of a fault-around: of one VMA, and of one page table. */
@@ -178,12 +215,8 @@ static void reveal_around(struct vm_area_struct *vma, unsigned long addr, pte_t 
 {
 	struct window window = window_of(vma, addr, ptep);
 
-	for (; window.start < window.end; window.start += PAGE_SIZE, window.ptep++) {
-		pte_t pte = ptep_get(window.ptep);
-
-		if (pte_hidden(pte))
-			set_ptes(vma->vm_mm, window.start, window.ptep, pte_reveal(pte), 1);
-	}
+	for (; window.start < window.end; window.start += PAGE_SIZE, window.ptep++)
+		reveal(window.ptep, 0);
 }
 
 /* The CPU that alone may hold what was filled from this hidden slot, or -1. */
@@ -201,35 +234,30 @@ static int holder_of(struct mm_struct *mm, pte_t *ptep)
 /*
  * Another CPU alone may hold what is hidden: flush it there, then nobody does. That
  * is one interrupt now, or none if that CPU runs something else, for all of them
- * later. So only where hiding has paid. Where nothing is written the thread has gone
- * on here, and whatever of the window that CPU holds comes along; where it is, two
- * threads may share a window, and each writes its pages once.
+ * later. The thread has gone on here, and whatever of the window that CPU holds comes
+ * along.
  *
  * Who takes over knows nothing but what the flush has proved: a slot becomes
- * UNCACHED only if it is among those that are flushed on its holder. Nobody can fill
- * it meanwhile: it is hidden when it is asked for, and the lock is held until it is
- * inserted here. A batch that took such a PTE away and put it back has left the SPTE,
- * so the holder is flushed here, and once more by the batch. The epoch stays as it is,
- * too: tracking ends only when all who hold such locks have let go.
+ * UNCACHED only if it is among those that are flushed on its holder. Whoever fills it
+ * meanwhile has had it revealed, and set its accessed bit. A batch that took such a PTE
+ * away and put it back has left the SPTE, so the holder is flushed here, and once more by
+ * the batch. The epoch stays as it is, too: tracking ends only when all who hold such
+ * locks have let go.
  */
 static bool take_over(struct vm_area_struct *vma, unsigned long addr, pte_t *ptep)
 {
 	struct mm_struct *mm = vma->vm_mm;
-	bool is_written = vma->vm_flags & VM_WRITE;
-	struct window window = { .start = addr, .end = addr + PAGE_SIZE, .ptep = ptep };
+	struct window window = window_of(vma, addr, ptep);
+	unsigned int i, pages = (window.end - window.start) >> PAGE_SHIFT;
 	int holder = holder_of(mm, ptep);
 	DECLARE_BITMAP(taken, WINDOW_PAGES) = {};
 	struct abis_hold hold;
-	unsigned int i, pages;
 
-	if (hiding_points(mm, account_shift(vma)) < (is_written ? HIDING_MAX / 2 : -TAKING_DEBT))
+	if (READ_ONCE(mm->context.abis.hiding) < -TAKING_DEBT)
 		return false;
 	/* A CPU that does not run @mm is not interrupted, and of two that do nobody is spared. */
 	if (holder < 0 || !abis_table_is_own(ptep) || !abis_spares_others(mm, holder))
 		return false;
-	if (!is_written)
-		window = window_of(vma, addr, ptep);
-	pages = (window.end - window.start) >> PAGE_SHIFT;
 
 	abis_hold_init(&hold, false);
 	for (i = 0; i < pages; i++) {
@@ -249,16 +277,15 @@ static bool take_over(struct vm_area_struct *vma, unsigned long addr, pte_t *pte
 			*spte = SPTE_UNCACHED;
 		this_cpu_inc(abis_stat.hidden_taken);
 	}
-	hiding_add(mm, account_shift(vma), is_written ? -HIDING_WRITTEN : -HIDING_TAKEN);
+	hiding_add(mm, -HIDING_TAKEN);
 	return true;
 }
 
 /*
- * What this CPU has lost at once it finds again at once, where data is only read: the
- * pages around that are hidden, too, and that it may insert. Each slot is asked for
- * itself, and what is hidden is inserted only if nobody else holds it (abis_may_insert()).
- * The window is of one VMA and one page table, whose lock is held; it may hold any kind
- * of PTE.
+ * What this CPU has lost at once it finds again at once: the pages around that are
+ * hidden, too, and that it may insert. Each slot is asked for itself, and what is hidden
+ * is inserted only if nobody else holds it (abis_may_insert()). The window is of one VMA
+ * and one page table, whose lock is held; it may hold any kind of PTE.
  */
 static unsigned int add_around(struct vm_area_struct *vma, unsigned long addr,
 			       pte_t *ptep, struct slot *slots)
@@ -269,15 +296,15 @@ static unsigned int add_around(struct vm_area_struct *vma, unsigned long addr,
 	for (; window.start < window.end; window.start += PAGE_SIZE, window.ptep++) {
 		pte_t pte = ptep_get(window.ptep);
 
-		if (window.ptep == ptep || !pte_hidden(pte) || !abis_may_insert(vma->vm_mm, window.ptep))
-			continue;
-		pte = pte_reveal(pte);
-		if (!abis_is_plain(vma, pte))
+		if (window.ptep == ptep || !pte_hidden(pte) ||
+		    !abis_may_insert(vma->vm_mm, window.ptep, pte) ||
+		    !abis_is_plain(vma, pte_reveal(pte)))
 			continue;
 		slots[nr++] = (struct slot) {
 			.addr = window.start,
 			.ptep = window.ptep,
-			.pte = pte,
+			.pte = pte_reveal(pte),
+			.old = pte,
 			.hide = true,
 		};
 	}
@@ -295,31 +322,27 @@ bool __abis_hidden_fault(struct vm_fault *vmf)
 		.addr = addr,
 		.ptep = ptep,
 		.pte = pte_mkyoung(pte_reveal(pte)),
+		.old = pte,
 		.hide = true,
 	};
 	unsigned int nr;
 	bool is_shared;
 
 	this_cpu_inc(abis_stat.hidden_faults);
-	if (!(vma->vm_flags & VM_WRITE))
-		this_cpu_inc(abis_stat.hidden_reads);
-	hiding_add(mm, account_shift(vma), -1);
+	hiding_add(mm, -1);
 	abis_adapt_refault(mm);
-	if (abis_inserting() && abis_pays_for_fault(mm) && abis_may_hide(vma, slot.pte) &&
+	if (abis_inserting() && abis_pays_for_fault(mm) && may_hide(vma, slot.pte) &&
 	    abis_insert_refusal(vma, slot.pte, 1) == ABIS_REFUSALS &&
-	    (abis_may_insert(mm, ptep) || take_over(vma, addr, ptep))) {
+	    (abis_may_insert(mm, ptep, pte) || take_over(vma, addr, ptep))) {
 		secondary->slots[0] = slot;
-		nr = 1;
-		if (!(vma->vm_flags & VM_WRITE))
-			nr += add_around(vma, addr, ptep, secondary->slots + 1);
+		nr = 1 + add_around(vma, addr, ptep, secondary->slots + 1);
 		this_cpu_add(abis_stat.hidden_again, nr);
 		abis_insert(mm, secondary, secondary->slots, nr);
 		return true;
 	}
 	this_cpu_inc(abis_stat.hidden_revealed);
-	/* Asked and set while it is hidden: afterwards hardware may mark it. */
-	is_shared = !abis_may_insert(mm, ptep);
-	set_ptes(mm, addr, ptep, pte_set_flags(pte_reveal(pte), _PAGE_SWA), 1);
+	is_shared = !abis_may_insert(mm, ptep, pte);
+	reveal(ptep, _PAGE_SWA);
 	if (is_shared)
 		reveal_around(vma, addr, ptep);
 	if (abis_mutant(ABIS_MUTANT_HIDDEN_PRIVATE)) {
@@ -328,43 +351,5 @@ bool __abis_hidden_fault(struct vm_fault *vmf)
 		if (spte)
 			*spte = spte_private(smp_processor_id(), abis_version_to_stamp(mm));
 	}
-	return true;
-}
-
-/*
- * wp_page_reuse(). The PTE is taken away by an exchange, since hardware may set the
- * accessed bit of one that is not hidden; then this CPU flushes what it may hold, which
- * has the old rights. Whoever else holds the old rights is left alone, as without ABIS.
- */
-bool __abis_reuse_pte(struct vm_fault *vmf, pte_t pte)
-{
-	struct vm_area_struct *vma = vmf->vma;
-	struct mm_struct *mm = vma->vm_mm;
-	unsigned long addr = vmf->address;
-	pte_t old = vmf->orig_pte, *ptep = vmf->pte;
-	struct abis_verdict verdict;
-	bool blocked = false, elided;
-	struct abis_hold hold;
-
-	if ((pte_flags(old) & _PAGE_ACCESSED) || !pte_write(pte) ||
-	    abis_insert_refusal(vma, pte, 1) != ABIS_REFUSALS)
-		return false;
-	verdict = abis_decide(abis_spte_read(ptep), false,
-			      atomic64_read(&mm->context.abis.version));
-	if (verdict.targets != ABIS_NONE &&
-	    (verdict.targets != ABIS_CPU || verdict.cpu != smp_processor_id()))
-		return false;
-
-	old = ptep_get_and_clear(mm, addr, ptep);
-	abis_hold_init(&hold, false);
-	elided = __abis_elide(mm, addr, ptep, old, 1, ABIS_CLEAR_FLUSH, &blocked, &hold);
-	abis_count_request_hold(ABIS_CLEAR_FLUSH, elided, hold.pages);
-	if (!elided) {
-		set_ptes(mm, addr, ptep, pte, 1);
-		return true;
-	}
-	abis_hold_flush(mm, &hold);
-	this_cpu_inc(abis_stat.reused);
-	__abis_set_flushed_pte(vmf, pte);
 	return true;
 }

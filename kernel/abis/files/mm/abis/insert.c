@@ -14,7 +14,8 @@
  *  2. loaded_mm = LOADED_MM_SWITCHING: NMIs leave user memory alone, and a flush
  *     that looks now sends its interrupt, which waits.
  *  3. CR3 = the secondary, same PCID, no flush: the address space keeps its TLB.
- *  4. INVLPG: drops the paging-structure cache of this PCID, whatever its address.
+ *  4. INVLPG: drops the paging-structure cache of this PCID, whatever its address (but with
+ *     EFER.TCE, which probe.c refuses).
  *     Those entries lead into the primary's tables, where the slots are none, and
  *     they are tagged by PCID, not by CR3.
  *  5. The pages are read. Each walk begins in the secondary.
@@ -149,6 +150,30 @@ void abis_set_private(struct mm_struct *mm, struct slot *slot)
 	abis_debug_record(slot->ptep);
 }
 
+/*
+ * A slot that is none is nobody else's under the lock. What is hidden may meanwhile have
+ * been revealed without it (abis_reveal_nofault()), and others may have walked to it: then
+ * it stays as it is, and counts as used by anyone. Nobody knows what this CPU has filled.
+ * Return: @pte was set.
+ */
+bool abis_set_slot(struct mm_struct *mm, const struct slot *slot, pte_t pte)
+{
+	pteval_t old = pte_val(slot->old);
+
+	if (!pte_hidden(slot->old)) {
+		set_ptes(mm, slot->addr, slot->ptep, pte, 1);
+		return true;
+	}
+	if (abis_mutant_lingering(ABIS_MUTANT_HIDDEN_STORED)) {
+		WRITE_ONCE(slot->ptep->pte, pte_val(pte));
+		return true;
+	}
+	if (try_cmpxchg(&slot->ptep->pte, &old, pte_val(pte)))
+		return true;
+	set_bit(_PAGE_BIT_ACCESSED, (unsigned long *)&slot->ptep->pte);
+	return false;
+}
+
 static void set_filled(struct mm_struct *mm, struct slot *slot)
 {
 	pte_t pte = slot->pte;
@@ -156,18 +181,21 @@ static void set_filled(struct mm_struct *mm, struct slot *slot)
 	slot->spte = slot->filled ? abis_spte_write(slot->ptep) : NULL;
 	if (!slot->spte) {
 		abis_refuse(slot->filled ? ABIS_REFUSED_MEMORY : ABIS_REFUSED_FAULT, 1);
+		/* The read may have filled the TLB before it failed. */
 		if (!abis_mutant(ABIS_MUTANT_INSERT_PRIMARY_FIRST))
-			set_ptes(mm, slot->addr, slot->ptep, pte, 1);
+			abis_set_slot(mm, slot, pte_mkyoung(pte));
 		return;
 	}
 	if (!abis_mutant(ABIS_MUTANT_INSERT_PRIMARY_FIRST)) {
 		if (!abis_mutant(ABIS_MUTANT_BORN_ACCESSED))
 			pte = abis_mkunused(pte);
-		if (slot->hide && !abis_mutant(ABIS_MUTANT_BORN_ACCESSED)) {
+		if (slot->hide && !abis_mutant(ABIS_MUTANT_BORN_ACCESSED))
 			pte = pte_hide(pte);
+		slot->filled = abis_set_slot(mm, slot, pte);
+		if (!slot->filled)
+			return;
+		if (pte_hidden(pte))
 			this_cpu_inc(abis_stat.hidden);
-		}
-		set_ptes(mm, slot->addr, slot->ptep, pte, 1);
 	}
 	abis_set_private(mm, slot);
 }
@@ -175,12 +203,9 @@ static void set_filled(struct mm_struct *mm, struct slot *slot)
 /* Nobody may have the page already, but by a hidden entry. */
 void abis_check_unmapped(const struct slot *slot)
 {
-	pte_t old;
-
-	if (!IS_ENABLED(CONFIG_ABIS_DEBUG))
+	if (!IS_ENABLED(CONFIG_ABIS_DEBUG) || pte_hidden(slot->old))
 		return;
-	old = ptep_get(slot->ptep);
-	if (pte_present(old) && !pte_hidden(old))
+	if (pte_present(ptep_get(slot->ptep)))
 		abis_debug_violation("mapped before it is inserted", slot->addr, slot->pte);
 }
 
@@ -239,7 +264,7 @@ void abis_insert(struct mm_struct *mm, struct secondary *secondary, struct slot 
 }
 
 /*
- * Can nobody but this CPU hold what was filled from this slot, which is none? A
+ * Can nobody but this CPU hold what was filled from this slot, which is none, or @old? A
  * slot that is not present counts as one with a clear accessed bit, so what the
  * SPTE promises holds now: nobody (UNCACHED, or enough rounds), or this CPU. The
  * slots of a page table that is new are UNCACHED.
@@ -249,7 +274,7 @@ void abis_insert(struct mm_struct *mm, struct secondary *secondary, struct slot 
  * for gathers and batches, and those have told before they released it. (Collapse
  * flushes later, too; the file's pages are locked until then, so nobody maps one.)
  */
-bool abis_may_insert(struct mm_struct *mm, pte_t *ptep)
+bool abis_may_insert(struct mm_struct *mm, pte_t *ptep, pte_t old)
 {
 	spte_t spte = abis_spte_read(ptep);
 	u64 version = atomic64_read(&mm->context.abis.version);
@@ -262,7 +287,7 @@ bool abis_may_insert(struct mm_struct *mm, pte_t *ptep)
 	    (verdict.targets == ABIS_CPU && verdict.cpu == smp_processor_id()))
 		return true;
 	/* What is hidden is still there: whoever holds it, nothing waits for a flush. */
-	if (pte_hidden(ptep_get(ptep)))
+	if (pte_hidden(old))
 		return abis_mutant(ABIS_MUTANT_HIDDEN_OVER);
 	return !mm_tlb_flush_pending(mm) && (!abis_batch_pending(mm) ||
 					     abis_mutant(ABIS_MUTANT_INSERT_IN_BATCH));
@@ -294,7 +319,7 @@ enum abis_refusal abis_insert_refusal(struct vm_area_struct *vma, pte_t pte, uns
 	if (nr > SLOTS_MAX)
 		return ABIS_REFUSED_MANY;
 	/* A watchpoint is for the program's own accesses: see use_temporary_mm(). */
-	if (smp_processor_id() >= SPTE_CPUS || hw_breakpoint_active() ||
+	if (smp_processor_id() >= abis_cpus || hw_breakpoint_active() ||
 	    !this_cpu_read(abis_secondaries)->is_proved[!!abis_request_msr])
 		return ABIS_REFUSED_CPU;
 	if (!abis_is_plain(vma, pte))
@@ -329,7 +354,7 @@ void __abis_set_ptes(struct vm_fault *vmf, pte_t pte, unsigned int nr)
 		return;
 	}
 	for (i = 0; i < nr; i++, ptep++, addr += PAGE_SIZE, pte = pte_next_pfn(pte)) {
-		if (!abis_may_insert(mm, ptep)) {
+		if (!abis_may_insert(mm, ptep, __pte(0))) {
 			abis_refuse(ABIS_REFUSED_HELD, 1);
 			set_ptes(mm, addr, ptep, pte, 1);
 			continue;
@@ -360,6 +385,44 @@ void __abis_set_flushed_pte(struct vm_fault *vmf, pte_t pte)
 	if (spte)
 		*spte = SPTE_UNCACHED;
 	__abis_set_ptes(vmf, pte, 1);
+}
+
+/*
+ * wp_page_reuse(). The PTE is taken away by an exchange, since hardware may set its
+ * accessed bit at any time; then this CPU flushes what it may hold, which has the old
+ * rights. Whoever else holds the old rights is left alone, as without ABIS.
+ */
+bool __abis_reuse_pte(struct vm_fault *vmf, pte_t pte)
+{
+	struct vm_area_struct *vma = vmf->vma;
+	struct mm_struct *mm = vma->vm_mm;
+	unsigned long addr = vmf->address;
+	pte_t old = vmf->orig_pte, *ptep = vmf->pte;
+	struct abis_verdict verdict;
+	bool blocked = false, elided;
+	struct abis_hold hold;
+
+	if ((pte_flags(old) & _PAGE_ACCESSED) || !pte_write(pte) ||
+	    abis_insert_refusal(vma, pte, 1) != ABIS_REFUSALS)
+		return false;
+	verdict = abis_decide(abis_spte_read(ptep), false,
+			      atomic64_read(&mm->context.abis.version));
+	if (verdict.targets != ABIS_NONE &&
+	    (verdict.targets != ABIS_CPU || verdict.cpu != smp_processor_id()))
+		return false;
+
+	old = ptep_get_and_clear(mm, addr, ptep);
+	abis_hold_init(&hold, false);
+	elided = __abis_elide(mm, addr, ptep, old, 1, ABIS_CLEAR_FLUSH, &blocked, &hold);
+	abis_count_request_hold(ABIS_CLEAR_FLUSH, elided, hold.pages);
+	if (!elided) {
+		set_ptes(mm, addr, ptep, pte, 1);
+		return true;
+	}
+	abis_hold_flush(mm, &hold);
+	this_cpu_inc(abis_stat.reused);
+	__abis_set_flushed_pte(vmf, pte);
+	return true;
 }
 
 /*

@@ -21,6 +21,8 @@ struct slot {
 	spte_t *spte;
 	/* As Linux has it: present. */
 	pte_t pte;
+	/* What was there when the slot was chosen, if that was hidden. */
+	pte_t old;
 	bool filled;
 	bool hide;
 };
@@ -99,15 +101,13 @@ void abis_wire(struct secondary *secondary, unsigned long addr);
 void abis_fill_tlb(struct mm_struct *mm, struct secondary *secondary, struct slot *slots,
 		   unsigned int nr);
 void abis_set_private(struct mm_struct *mm, struct slot *slot);
+bool abis_set_slot(struct mm_struct *mm, const struct slot *slot, pte_t pte);
 void abis_check_unmapped(const struct slot *slot);
 void abis_insert(struct mm_struct *mm, struct secondary *secondary, struct slot *slots,
 		 unsigned int nr);
-bool abis_may_insert(struct mm_struct *mm, pte_t *ptep);
+bool abis_may_insert(struct mm_struct *mm, pte_t *ptep, pte_t old);
 bool abis_is_plain(struct vm_area_struct *vma, pte_t pte);
 enum abis_refusal abis_insert_refusal(struct vm_area_struct *vma, pte_t pte, unsigned int nr);
-
-/* Does hardware mark what a write does not get? See probe.c. */
-extern bool abis_is_hiding;
 
 #ifdef CONFIG_ABIS_HIDE
 bool abis_hides_fault(const struct vm_fault *vmf, pte_t pte);

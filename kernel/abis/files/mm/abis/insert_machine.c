@@ -50,10 +50,11 @@ void abis_insert_by_request(struct mm_struct *mm, struct slot *slots, unsigned i
 			pte = abis_mkunused(pte);
 		else
 			abis_refuse(loaded ? ABIS_REFUSED_MEMORY : ABIS_REFUSED_FAULT, 1);
-		set_ptes(mm, slot->addr, slot->ptep, pte, 1);
+		if (!abis_set_slot(mm, slot, slot->filled ? pte : pte_mkyoung(pte)))
+			slot->filled = false;
 	}
 	for (first = 0; first < nr; first = i) {
-		for (i = first + 1; i < nr && is_next(&slots[i]); i++)
+		for (i = first + 1; slots[first].filled && i < nr && is_next(&slots[i]); i++)
 			;
 		if (abis_mutant(ABIS_MUTANT_REQUEST_SPANS) &&
 		    slots[nr - 1].addr > slots[first].addr)

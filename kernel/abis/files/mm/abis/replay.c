@@ -108,6 +108,7 @@ bool __abis_collect(struct mm_struct *mm, u16 asid, u64 to, enum abis_lag lag)
 	this->count = ring_collect(ring_of(mm), context->tlb_gen, to,
 				   __abis_ceiling(mm, tlb_single_page_flush_ceiling),
 				   this->ranges);
+	abis_debug_replayed(mm, this->ranges, this->count);
 	known = this->count || breaks(mm, ABIS_MUTANT_REPLAY_UNKNOWN);
 	if (this->count && breaks(mm, ABIS_MUTANT_REPLAY_SHORT))
 		this->count--;
@@ -130,7 +131,7 @@ bool abis_replay_flushes(struct mm_struct *mm, u64 from, u64 to, unsigned long a
 				    __abis_ceiling(mm, tlb_single_page_flush_ceiling), ranges);
 
 	for (i = 0; i < count; i++) {
-		if (addr - (ranges[i] & PAGE_MASK) < (ranges[i] & RING_PAGES) << PAGE_SHIFT)
+		if (abis_range_has(ranges[i], addr))
 			return true;
 	}
 	return !count && !is_publishing;

@@ -99,10 +99,8 @@ static int counters_show(struct seq_file *file, void *unused)
 	seq_printf(file, "hidden %llu\n", SUM(hidden));
 	seq_printf(file, "hidden_faults %llu\n", SUM(hidden_faults));
 	seq_printf(file, "hidden_again %llu\n", SUM(hidden_again));
-	seq_printf(file, "hidden_written %llu\n", SUM(hidden_written));
 	seq_printf(file, "hidden_taken %llu\n", SUM(hidden_taken));
 	seq_printf(file, "hidden_kept %llu\n", SUM(hidden_kept));
-	seq_printf(file, "hidden_reads %llu\n", SUM(hidden_reads));
 	seq_printf(file, "hidden_revealed %llu\n", SUM(hidden_revealed));
 	seq_printf(file, "reused %llu\n", SUM(reused));
 	for (i = 0; i < ABIS_REFUSALS; i++)

@@ -16,6 +16,8 @@
 #include <linux/mm.h>
 #include <linux/mmu_notifier.h>
 #include <linux/seq_file.h>
+#include <linux/swap.h>
+#include <linux/swapops.h>
 
 #include <asm/tlbflush.h>
 
@@ -109,14 +111,16 @@ void abis_debug_flushed(struct mm_struct *mm, unsigned long addr)
 
 /*
  * A plain store over a live PTE may lose an accessed bit that hardware sets at
- * that moment, and then nobody stamps: whatever is stored must have it set.
+ * that moment, and then nobody stamps: whatever is stored must have it set. What is
+ * hidden may be live by then.
  */
 void abis_debug_set_ptes(struct mm_struct *mm, pte_t *ptep, pte_t pte, unsigned int nr)
 {
 	if (!abis_tracking() || mm == &init_mm || (pte_flags(pte) & _PAGE_ACCESSED))
 		return;
 	while (nr--) {
-		WARN_ONCE(pte_flags(ptep_get(ptep + nr)) & _PAGE_PRESENT,
+		WARN_ONCE((pte_flags(ptep_get(ptep + nr)) & _PAGE_PRESENT) ||
+			  pte_hidden(ptep_get(ptep + nr)),
 			  "a live PTE %#lx is overwritten with %#lx\n",
 			  pte_val(ptep_get(ptep + nr)), pte_val(pte));
 	}
@@ -153,8 +157,22 @@ void abis_debug_show(struct seq_file *file)
 	seq_printf(file, "violations %ld\n", atomic_long_read(&violations));
 }
 
+/*
+ * What is not present has no accessed bit; bit 56 of a swap entry is of its offset. Page
+ * walks hand such entries on: those of pages that a device has to itself. Mode off still.
+ */
+static void __init check_swap_entry(void)
+{
+	struct vm_area_struct vma = { .vm_mm = &init_mm };
+	pte_t entry = swp_entry_to_pte(swp_entry(1, 1)), pte = entry;
+
+	if (ptep_test_and_clear_young(&vma, 0, &pte) || !pte_same(pte, entry))
+		abis_debug_violation("an accessed bit is cleared of what is not present", 0, pte);
+}
+
 void __init abis_debug_init(struct dentry *dir)
 {
+	check_swap_entry();
 	abis_debug_mutants_init(dir);
 	if (oracle_msr)
 		pr_info("every elision is checked by the machine's TLB oracle\n");

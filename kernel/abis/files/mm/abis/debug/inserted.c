@@ -37,6 +37,9 @@ void abis_debug_inserted(struct mm_struct *mm, unsigned long addr, pte_t *ptep)
 	unsigned long flags;
 	unsigned int count;
 
+	if (smp_processor_id() >= abis_cpus)
+		abis_debug_violation("inserted by a CPU that no SPTE can name", addr,
+				     ptep_get(ptep));
 	if (!oracle_msr)
 		return;
 	local_irq_save(flags);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Choosing a deliberate break: abis_mutant= on the command line, or the file in debugfs. */
+/*
+ * Choosing a deliberate break: abis_mutant= on the command line, or the file in debugfs.
+ * And a machine with CPUs that no SPTE can name: abis_cpus=.
+ */
 
 #define pr_fmt(fmt) "abis: " fmt
 
@@ -82,6 +85,20 @@ static int __init mutant_setup(char *arg)
 	return err;
 }
 early_param("abis_mutant", mutant_setup);
+
+unsigned int abis_cpus __ro_after_init = SPTE_CPUS;
+
+static int __init cpus_setup(char *arg)
+{
+	int err = arg ? kstrtouint(arg, 0, &abis_cpus) : -EINVAL;
+
+	if (err || abis_cpus > SPTE_CPUS) {
+		pr_err("abis_cpus=%s is no number up to %u\n", arg ?: "", SPTE_CPUS);
+		abis_cpus = SPTE_CPUS;
+	}
+	return err;
+}
+early_param("abis_cpus", cpus_setup);
 
 void __init abis_debug_mutants_init(struct dentry *dir)
 {

@@ -13,6 +13,8 @@
 #include "debug.h"
 
 #define LOSSES_KEPT	16
+/* A power of two. */
+#define RANGES_KEPT	64
 
 static const char * const loss_names[ABIS_LOSSES] = {
 	[ABIS_LOST_NOTHING]	= "kept",
@@ -22,6 +24,7 @@ static const char * const loss_names[ABIS_LOSSES] = {
 	[ABIS_LOST_ASKED]	= "asked",
 	[ABIS_LOST_OWED]	= "owed",
 	[ABIS_LOST_ASID]	= "asid",
+	[ABIS_LOST_REPLAY]	= "replay",
 };
 
 enum { HELD_BY_NONE, HELD_BY_INSERTER, HELD_BY_OTHERS, HELD_BY_BOTH, HOLDERS };
@@ -36,6 +39,12 @@ static const char * const holder_names[HOLDERS] = {
 struct losses {
 	u32 count;
 	u8 why[LOSSES_KEPT];
+	/* What was flushed to catch up, instead of everything, and the count of losses then. */
+	u16 replays;
+	struct {
+		u64 range;
+		u32 losses;
+	} replayed[RANGES_KEPT];
 };
 
 struct classes {
@@ -59,6 +68,27 @@ void abis_debug_lost(u16 asid, enum abis_loss why)
 	this_cpu_inc(classes.lost[why]);
 }
 
+/* Interrupts off. This CPU is about to flush these @ranges of pages of @mm to catch up. */
+void abis_debug_replayed(struct mm_struct *mm, const u64 *ranges, unsigned int count)
+{
+	struct losses *lost;
+	unsigned int i;
+	u16 asid = 0;
+
+	while (this_cpu_read(cpu_tlbstate.ctxs[asid].ctx_id) != mm->context.ctx_id) {
+		if (++asid == TLB_NR_DYN_ASIDS)
+			return;
+	}
+	lost = this_cpu_ptr(losses) + asid;
+	for (i = 0; i < count; i++) {
+		lost->replayed[lost->replays % RANGES_KEPT].range = ranges[i];
+		lost->replayed[lost->replays % RANGES_KEPT].losses = lost->count;
+		WRITE_ONCE(lost->replays, lost->replays + 1);
+	}
+	if (count)
+		this_cpu_inc(classes.lost[ABIS_LOST_REPLAY]);
+}
+
 /* The slot's table is its own, not that of all new ones. */
 static struct abis_record *record_of(pte_t *ptep)
 {
@@ -74,17 +104,35 @@ void abis_debug_record(pte_t *ptep)
 
 	*record_of(ptep) = (struct abis_record) {
 		.losses = this_cpu_read(losses[asid].count),
+		.replays = this_cpu_read(losses[asid].replays),
 		.cpu = smp_processor_id() + 1,
 		.asid = asid,
 	};
 }
 
+/* Has it caught up by flushing this page, and lost nothing before? As far as is remembered. */
+static bool is_replayed(const struct losses *lost, const struct abis_record *record,
+			unsigned long addr)
+{
+	u16 at = READ_ONCE(lost->replays), count = at - record->replays;
+
+	for (count = min_t(u16, count, RANGES_KEPT); count; count--) {
+		at--;
+		if (lost->replayed[at % RANGES_KEPT].losses == record->losses &&
+		    abis_range_has(lost->replayed[at % RANGES_KEPT].range, addr))
+			return true;
+	}
+	return false;
+}
+
 /* How the CPU that inserted it lost it first. */
-static enum abis_loss loss_of(const struct abis_record *record)
+static enum abis_loss loss_of(const struct abis_record *record, unsigned long addr)
 {
 	const struct losses *lost = per_cpu(losses, record->cpu - 1) + record->asid;
 	u32 count = READ_ONCE(lost->count);
 
+	if (is_replayed(lost, record, addr))
+		return ABIS_LOST_REPLAY;
 	if (count == record->losses)
 		return ABIS_LOST_NOTHING;
 	/* Overwritten meanwhile: the oldest that is left. */
@@ -128,7 +176,7 @@ void abis_debug_class(struct mm_struct *mm, unsigned long addr, pte_t *ptep,
 	}
 	local_irq_save(flags);
 	held = holders_of(mm, addr, record.cpu - 1);
-	this_cpu_inc(classes.walked[loss_of(&record)]
+	this_cpu_inc(classes.walked[loss_of(&record, addr)]
 			    [record.cpu - 1 == smp_processor_id()][held]);
 	local_irq_restore(flags);
 }

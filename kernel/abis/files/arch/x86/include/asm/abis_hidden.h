@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * PTEs that are hidden: present to Linux, not present to hardware. A CPU may hold
- * the entry all the same, and no walk can set its accessed bit. See mm/abis/hide.c.
+ * the entry all the same, and no walk can set its accessed bit. Never writable. It may be
+ * revealed at any time, without the lock: change one by an exchange. See mm/abis/hide.c.
  * Included by asm/pgtable.h, whose functions it uses.
  */
 #ifndef _ASM_X86_ABIS_HIDDEN_H

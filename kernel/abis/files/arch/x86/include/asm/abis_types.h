@@ -23,7 +23,7 @@ struct abis_context {
 	unsigned long owed[4];	/* CPUs below 254 that owe a flush of everything */
 #endif
 #ifdef CONFIG_ABIS_HIDE
-	int hiding;		/* two accounts of what hiding brings and costs; a hint */
+	int hiding;		/* mm/abis/hide.c: what hiding brings and costs; a hint */
 #endif
 #ifdef CONFIG_ABIS_FULL
 	int points;		/* mm/abis/adapt.c: what insertion has left to spend */
