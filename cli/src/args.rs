@@ -71,7 +71,7 @@ pub enum Verb {
     /// resumes
     Paper(Paper),
     /// Measure chosen workloads on chosen kernels and machines
-    Run(Run),
+    Run(Box<Run>),
     /// List workloads, kernels and modes
     List {
         /// Print JSON
@@ -323,9 +323,12 @@ pub struct Run {
     /// Threads [default: as many as CPUs]
     #[arg(long, value_name = "N,…", value_delimiter = ',')]
     pub threads: Option<Vec<u32>>,
-    /// How often each row is measured
+    /// How often each row is measured in a boot
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub repeats: u32,
+    /// Boots of each machine: figures may differ more between boots than between repeats
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub boots: u32,
     /// Seed of the workloads' random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,

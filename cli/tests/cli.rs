@@ -26,6 +26,9 @@ fn wrong_words_are_usage_errors() {
         (vec!["run", "zero", "--kernel", "abi"], "abi"),
         (vec!["shell", "--command", "true", "--mode", "idle"], "vanilla has no mode 'idle'"),
         (vec!["run", "zero", "--cpus", "many"], "many"),
+        (vec!["run", "zero", "--boots", "0"], "0 boots"),
+        (vec!["run", "zero", "--cost", "--boots", "2"], "--cost boots once for each repeat"),
+        (vec!["run", "zero", "--on", "host", "--cpus", "1", "--boots", "2"], "takes no --boots 2"),
         (vec!["run", "zero", "--accel", "magic"], "magic"),
         (vec!["run", "zero", "--set", "novalue"], "novalue"),
         (vec!["run", "zero", "--set", "a=b c"], "a=b c"),
@@ -375,6 +378,8 @@ fn dry_run_prints_commands_and_starts_nothing() {
     assert!(said.stdout.contains("-smp 8"), "{}", said.stdout);
     assert!(said.stdout.contains("run exactly-n threads=8"), "{}", said.stdout);
     assert!(!dir.exists(), "a dry run wrote something");
+    let said = succeed(&mut lab(&["run", "exactly-n", "--cpus", "2", "--boots", "3", "--dry-run"]));
+    assert_eq!(said.stdout.matches("run exactly-n threads=2 repeats=3").count(), 3, "{}", said.stdout);
     let said = succeed(&mut lab(&["run", "--program", common::BINARY, "--dry-run", "--", "a b"]));
     assert!(said.stdout.contains("run program threads=4"), "{}", said.stdout);
     assert!(said.stdout.contains("ceasefire-dry-run/luggage.cpio"), "{}", said.stdout);

@@ -71,6 +71,7 @@ impl Run {
             threads: self.threads.as_deref().map(distinct),
             nodes: self.nodes,
             repeats: self.repeats,
+            boots: self.boots,
             seed: self.seed,
             units: self.units,
             settings: self.settings.iter().map(|text| setting(text)).collect::<Result<_>>()?,
@@ -118,6 +119,7 @@ impl Run {
         self.kernels(&[]).put_words(&mut line, USUAL);
         self.machine.spec()?.put_words(&mut line);
         line.maybe("nodes", self.nodes.map(|nodes| nodes.to_string()));
+        line.maybe("boots", (self.boots != 1).then(|| self.boots.to_string()));
         if line.0.is_empty() {
             return Ok(());
         }

@@ -59,6 +59,7 @@ impl Random {
             threads: self.some(|random| or_one(random.many(3, |random| 1 + random.below(64) as u32))),
             nodes: self.some(|random| 1 + random.below(8) as u32),
             repeats: 1 + self.below(9) as u32,
+            boots: 1 + self.below(3) as u32,
             seed: self.below(u64::MAX),
             units: self.some(|random| 1 + random.below(1 << 40)),
             settings: self.many(2, |random| {
@@ -128,7 +129,7 @@ impl Random {
             0 => Request::preset(Preset::Demo, self.output()),
             1 => Request::preset(Preset::All, self.output()),
             2..=4 => Request {
-                work: Work::One(Matrix { nodes: None, ..self.matrix() }),
+                work: Work::One(Matrix { nodes: None, boots: 1, ..self.matrix() }),
                 place: Place::Host {
                     modes: self.words(2, &["off", "full"]),
                     program: self.some(Random::path),

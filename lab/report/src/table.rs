@@ -152,7 +152,10 @@ fn counts(results: &Results, options: &Options, lines: &mut Vec<String>) {
     let variants = Variants::of(&rows);
     let columns = options.columns();
     let figures = columns_of(results, &rows);
-    title("Counts per unit of work (median of the repeats)", Paint::Strong, options, lines);
+    let boots = rows.iter().map(|row| row.boots).max().unwrap_or(1);
+    let of = if boots > 1 { format!(" in {boots} boots") } else { String::new() };
+    let text = format!("Counts per unit of work (median of the repeats{of})");
+    title(&text, Paint::Strong, options, lines);
     let fits = |table: &[(String, Option<Paint>)]| table.iter().all(|(line, _)| width(line) <= columns);
     let mut table = one_line(&rows, &variants, &figures);
     let mut rows = rows;

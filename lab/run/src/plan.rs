@@ -48,6 +48,8 @@ pub struct Matrix {
     /// `None`: one node, and two for the workloads that need them.
     pub nodes: Option<u32>,
     pub repeats: u32,
+    /// Each measures all repeats. A cost row has a boot for each repeat instead.
+    pub boots: u32,
     pub seed: u64,
     pub units: Option<u64>,
     pub settings: Vec<(String, String)>,
@@ -122,6 +124,7 @@ impl Default for Matrix {
             threads: None,
             nodes: None,
             repeats: 1,
+            boots: 1,
             seed: 1,
             units: None,
             settings: Vec::new(),
@@ -162,6 +165,14 @@ impl Matrix {
         if self.repeats == 0 || self.repeats > 1000 {
             return Err(Error::usage(format!("{} repeats cannot be run", self.repeats))
                 .remedy("choose --repeats between 1 and 1000"));
+        }
+        if self.boots == 0 || self.boots > 100 {
+            return Err(Error::usage(format!("{} boots of the same machine cannot be run", self.boots))
+                .remedy("choose --boots between 1 and 100"));
+        }
+        if self.boots > 1 && self.cost {
+            return Err(Error::usage("--cost boots once for each repeat, and so has no use for --boots")
+                .remedy("leave out --boots, and choose --repeats"));
         }
         if self.units == Some(0) {
             return Err(Error::usage("0 units of work cannot be measured").remedy("choose --units 1 or more"));
@@ -224,7 +235,7 @@ impl Matrix {
             }
         }
         // Instructions must repeat across boots, so each repeat of a cost row is a boot of its own.
-        let boots_per_shape = if self.cost { self.repeats } else { 1 };
+        let boots_per_shape = if self.cost { self.repeats } else { self.boots };
         for shape in shapes {
             for _ in 0..boots_per_shape {
                 plan.boots.push(shape.clone());
@@ -386,6 +397,9 @@ mod tests {
             |r| r.threads = Some(vec![0]),
             |r| r.threads = Some(vec![5]),
             |r| r.repeats = 0,
+            |r| r.boots = 0,
+            |r| r.boots = 101,
+            |r| (r.vcpus, r.boots, r.cost) = (vec![1], 2, true),
             |r| r.units = Some(0),
             |r| r.cost = true,
         ];
@@ -438,6 +452,16 @@ mod tests {
         let plan = matrix.plan(&catalog()).expect("plans");
         assert_eq!(plan.boots.len(), 5);
         assert!(plan.boots.iter().all(|b| b.jobs.len() == 1 && b.jobs[0].repeats == 1 && b.jobs[0].cost));
+    }
+
+    #[test]
+    fn each_of_several_boots_has_all_repeats() {
+        let mut matrix = matrix();
+        matrix.workloads = vec!["zero".into()];
+        matrix.boots = 5;
+        let plan = matrix.plan(&catalog()).expect("plans");
+        assert_eq!(plan.boots.len(), 5);
+        assert!(plan.boots.iter().all(|boot| boot.jobs.len() == 1 && boot.jobs[0].repeats == 3));
     }
 
     #[test]

@@ -192,6 +192,7 @@ impl Matrix {
             line.word("--cost");
         }
         line.flag("repeats", self.repeats.to_string());
+        line.maybe("boots", (self.boots != 1).then(|| self.boots.to_string()));
         line.flag("seed", self.seed.to_string());
         line.maybe("units", self.units.map(|units| units.to_string()));
         for (key, value) in &self.settings {
