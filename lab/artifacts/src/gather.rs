@@ -137,7 +137,7 @@ impl<'a> Gatherer<'a> {
         if let Some(loader) = dynamic.interpreter {
             // The loader's directory is itself a link on some releases.
             let name = loader.rsplit('/').next().unwrap_or(&loader);
-            let found = find(self.trees, &loader).or_else(|| self.library(name).1);
+            let found = find(self.trees, &loader).or_else(|| self.locate(name).1);
             self.queue.push((loader, found));
         }
         // Libraries name the loader too; it is there already.
@@ -146,16 +146,16 @@ impl<'a> Gatherer<'a> {
                 true => self.add(name),
                 // Another one with a slash lies beside the program.
                 false if name.contains('/') => {}
-                false => self.queue.push(self.library(name)),
+                false => self.queue.push(self.locate(name)),
             }
         }
-        match self.library(LIBRARY_OF_THREADS) {
+        match self.locate(LIBRARY_OF_THREADS) {
             (path, Some(file)) if !dynamic.needed.is_empty() => self.queue.push((path, Some(file))),
             _ => {}
         }
     }
 
-    fn library(&self, name: &str) -> (String, Option<PathBuf>) {
+    fn locate(&self, name: &str) -> (String, Option<PathBuf>) {
         let paths = LIBRARY_SOURCES.map(|directory| format!("{directory}/{name}"));
         let found = self.trees.iter().find_map(|tree| paths.iter().find_map(|path| resolve(tree, path)));
         (format!("{LIBRARY_DIRECTORY}/{name}"), found)
