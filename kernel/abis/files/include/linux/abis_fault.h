@@ -85,7 +85,7 @@ static inline void abis_insert_end(struct vm_area_struct *vma) { }
 #ifdef CONFIG_ABIS_HIDE
 
 bool __abis_hidden_fault(struct vm_fault *vmf);
-void __abis_reveal(pte_t *ptep);
+void __abis_reveal(pte_t *ptep, unsigned int nr);
 bool __abis_reveal_nofault(struct mm_struct *mm, unsigned long addr);
 
 /*
@@ -99,15 +99,15 @@ static inline bool abis_hidden_fault(struct vm_fault *vmf)
 
 /*
  * For who must not be made to fault: mlock() and MADV_POPULATE_READ, which may find that
- * what they are to map is hidden. PTE lock held.
+ * some of the @nr PTEs that they are to map are hidden. PTE lock held. Such may be left when
+ * the mode has changed; the key stays on.
  */
-static inline void abis_reveal(pte_t *ptep, pte_t pte)
+static inline void abis_reveal(pte_t *ptep, unsigned int nr)
 {
-	if (unlikely(pte_hidden(pte)))
-		__abis_reveal(ptep);
+	if (static_branch_unlikely(&abis_used_key))
+		__abis_reveal(ptep, nr);
 }
 
-/* Hidden entries may be left when the mode has changed; the key stays on. */
 static inline bool abis_reveal_nofault(struct mm_struct *mm, unsigned long addr)
 {
 	return static_branch_unlikely(&abis_used_key) && __abis_reveal_nofault(mm, addr);
@@ -116,7 +116,7 @@ static inline bool abis_reveal_nofault(struct mm_struct *mm, unsigned long addr)
 #else /* !CONFIG_ABIS_HIDE */
 
 static inline bool abis_hidden_fault(struct vm_fault *vmf) { return false; }
-static inline void abis_reveal(pte_t *ptep, pte_t pte) { }
+static inline void abis_reveal(pte_t *ptep, unsigned int nr) { }
 static inline bool abis_reveal_nofault(struct mm_struct *mm, unsigned long addr) { return false; }
 
 #endif /* CONFIG_ABIS_HIDE */

@@ -128,11 +128,13 @@ static spte_t *alloc_table(struct ptdesc *ptdesc)
 {
 	gfp_t gfp = GFP_NOWAIT | __GFP_NOMEMALLOC | __GFP_NOWARN;
 	unsigned int reclaims = current->flags & PF_MEMALLOC;
+	unsigned int unasked = this_cpu_read(tables_unasked);
 	struct mem_cgroup *memcg, *old;
 	spte_t *table;
 
-	if (this_cpu_read(tables_unasked)) {
-		this_cpu_dec(tables_unasked);
+	/* Preempted here (PREEMPT_RT) it asks a few times more or less. */
+	if (unasked) {
+		this_cpu_write(tables_unasked, unasked - 1);
 		return NULL;
 	}
 	rcu_read_lock();

@@ -125,9 +125,10 @@ static bool reveal(pte_t *ptep, pteval_t flags)
 	return false;
 }
 
-void __abis_reveal(pte_t *ptep)
+void __abis_reveal(pte_t *ptep, unsigned int nr)
 {
-	reveal(ptep, 0);
+	while (nr--)
+		reveal(ptep + nr, 0);
 }
 
 /*
