@@ -38,8 +38,8 @@ watch: tool ## build the live observer: target/watch/release/ceasefire, one file
 build: tool ## build kernels and the emulator into the cache
 	@$(CEASEFIRE) lab build
 
-demo: tool ## build, boot, measure, report: the tour (out/report.html)
-	@$(CEASEFIRE) lab demo
+demo: tool ## build, boot, measure, report: the tour (out/report.html); BOOTS=5 for figures to publish
+	@$(CEASEFIRE) lab demo $(addprefix --boots ,$(BOOTS))
 
 figures: tool ## write every published figure from out/results.json; RESULTS=FILE for another one (docs/measured)
 	@$(CEASEFIRE) lab publish $(RESULTS)

@@ -60,11 +60,21 @@ pub struct Lab {
     pub no_install: bool,
 }
 
+#[derive(Debug, Args)]
+pub struct Demo {
+    /// Boots of each machine, each measuring a row once, instead of three times in one: for figures
+    /// that are published
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub boots: u32,
+    #[command(flatten)]
+    pub output: Output,
+}
+
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Measure the tour: controls, small workloads and Apache on up to 8 CPUs, with the mechanism off,
     /// idle and full
-    Demo(Output),
+    Demo(Demo),
     /// Measure every workload on up to 16 CPUs, and count instructions (long)
     All(Output),
     /// Repeat the paper's evaluation, each of its figures beside ours; an interrupted run
@@ -113,9 +123,12 @@ pub enum Verb {
     /// Keep these results in docs/measured/data and write every published figure and the README's
     /// picture from them
     Publish {
-        /// A file that demo or paper wrote
+        /// A file that demo, run or paper wrote
         #[arg(default_value = "out/results.json")]
         results: PathBuf,
+        /// What a file that run wrote is kept as: it fills the block NAME-table
+        #[arg(long = "as", value_name = "NAME", default_value = "demo")]
+        name: String,
         /// Only say which published figures are not what the kept results give
         #[arg(long)]
         check: bool,

@@ -43,7 +43,7 @@ fn run_in(ctx: &Context, site: impl Site, request: &Request) -> Result<()> {
     // The output directory is ours until everything is written.
     let session = Session::open(ctx, site, request.matrices(), Some(&request.output.out))?;
     let Some(results) = session.measure(request)? else { return Ok(()) };
-    let is_tour = request.work == Work::Preset(Preset::Demo) && results.reportable().is_ok();
+    let is_tour = matches!(request.work, Work::Preset(Preset::Demo(_))) && results.reportable().is_ok();
     if request.output.json {
         print_line(results.to_json()?.trim_end());
     } else if !is_tour {

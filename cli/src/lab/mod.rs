@@ -32,7 +32,7 @@ pub fn run(lab: Lab) -> Result<()> {
         Verb::Report { results, output, picture } => {
             return read::report(&results, &output, picture.as_deref())
         }
-        Verb::Publish { results, check } => return read::publish(&results, check),
+        Verb::Publish { results, name, check } => return read::publish(&results, &name, check),
         Verb::Parse { log, json } => return read::parse(&log, json),
         _ => {}
     }
@@ -51,7 +51,7 @@ pub fn run(lab: Lab) -> Result<()> {
         ctx.jobs = jobs;
     }
     match lab.verb {
-        Verb::Demo(output) => measure::preset(&ctx, Preset::Demo, &output),
+        Verb::Demo(demo) => measure::preset(&ctx, Preset::Demo(demo.boots), &demo.output),
         Verb::All(output) => measure::preset(&ctx, Preset::All, &output),
         Verb::Run(run) => measure::run(&ctx, &run.request()?),
         Verb::Paper(args) => paper::run(&ctx, &args),

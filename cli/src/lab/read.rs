@@ -99,7 +99,7 @@ pub fn report(path: &Path, output: &Path, picture: Option<&Path>) -> Result<()> 
 
 /// Keeps these results in the checkout and writes every published figure from them; with `check` says which figures are not
 /// what the kept results give.
-pub fn publish(path: &Path, check: bool) -> Result<()> {
+pub fn publish(path: &Path, name: &str, check: bool) -> Result<()> {
     let root = find_root()?;
     if check {
         let differ = publish::check(&root)?;
@@ -109,7 +109,7 @@ pub fn publish(path: &Path, check: bool) -> Result<()> {
                 .remedy("ceasefire lab publish writes them anew; do not edit them by hand")),
         };
     }
-    let changed = publish::publish(&root, &whole(path)?, &path.display().to_string())?;
+    let changed = publish::publish(&root, &whole(path)?, &path.display().to_string(), name)?;
     changed.iter().for_each(|file| print_line(&file.display().to_string()));
     Ok(())
 }

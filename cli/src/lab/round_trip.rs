@@ -126,7 +126,7 @@ impl Random {
 
     fn request(&mut self) -> Request {
         match self.below(10) {
-            0 => Request::preset(Preset::Demo, self.output()),
+            0 => Request::preset(Preset::Demo(1 + self.below(3) as u32), self.output()),
             1 => Request::preset(Preset::All, self.output()),
             2..=4 => Request {
                 work: Work::One(Matrix { nodes: None, boots: 1, ..self.matrix() }),
@@ -204,7 +204,7 @@ fn split(command: &str) -> Vec<OsString> {
 fn request(words: &[OsString]) -> Request {
     match parse(words) {
         Verb::Run(run) => run.request().unwrap_or_else(|error| panic!("{words:?}: {error:?}")),
-        Verb::Demo(output) => Request::preset(Preset::Demo, output.typed()),
+        Verb::Demo(demo) => Request::preset(Preset::Demo(demo.boots), demo.output.typed()),
         Verb::All(output) => Request::preset(Preset::All, output.typed()),
         other => panic!("{words:?}: {other:?}"),
     }

@@ -7,7 +7,6 @@ use crate::numbers::{figure, prose_percent as percent};
 use crate::rows::list;
 use crate::summary::{Change, Line, Summary};
 use crate::svg::{Anchor, Svg};
-use ceasefire_base::text::count;
 use ceasefire_base::{Error, Result};
 use ceasefire_results::schema::{Results, Row};
 use maud::Markup;
@@ -150,9 +149,8 @@ fn title(summary: &Summary) -> String {
 
 fn condition(results: &Results, summary: &Summary) -> String {
     let environment = &results.environment;
-    let repeats = summary.lines.iter().map(|line| line.base.repeats).max().unwrap_or(0);
     let mut parts: Vec<String> = summary.place().into_iter().collect();
-    parts.push(format!("median of {}", count(u64::from(repeats), "repeat")));
+    parts.push(format!("median of {}", summary.repeats()));
     let release =
         environment.kernels.first().and_then(|kernel| kernel.release.as_ref().or(kernel.base.as_ref()));
     parts.extend(release.map(|release| format!("Linux {release}")));

@@ -19,6 +19,8 @@ use std::path::{Path, PathBuf};
 const DATA: &str = "docs/measured/data";
 const DEMO: &str = "demo.json";
 const PAPER: &str = "paper.json";
+const ENDING: &str = ".json";
+const BOOTS_LEAST: u32 = 5;
 const PICTURE: &str = "docs/demo.svg";
 const OPEN: &str = "<!-- figures: ";
 const CLOSE: &str = "<!-- end -->";
@@ -26,11 +28,11 @@ const CLOSE: &str = "<!-- end -->";
 const APPLICATIONS: &str = "app";
 
 /// Blocks by name.
-type Blocks = BTreeMap<&'static str, String>;
+type Blocks = BTreeMap<String, String>;
 
-/// Keeps the results that are to be published, and fills every document from them. Returns the files that changed.
-/// Results that do not name the commit that measured them are refused.
-pub fn publish(root: &Path, bytes: &[u8], name: &str) -> Result<Vec<PathBuf>> {
+/// Keeps the results that are to be published as `kept_as`, and fills every document from them. Returns the files that
+/// changed. Results that do not name the commit that measured them are refused, and those of few boots.
+pub fn publish(root: &Path, bytes: &[u8], name: &str, kept_as: &str) -> Result<Vec<PathBuf>> {
     let whole = |environment: &Environment| match &environment.commit {
         Some(_) => Ok(()),
         None => Err(Error::usage(format!("{name} does not say at which commit it was measured"))
@@ -39,12 +41,13 @@ pub fn publish(root: &Path, bytes: &[u8], name: &str) -> Result<Vec<PathBuf>> {
     let (file, text) = if Paper::is_meant(bytes) {
         let paper = Paper::from_json(bytes, name)?;
         whole(&paper.environment)?;
-        (PAPER, serde_json::to_string(&reduced_paper(paper)))
+        (PAPER.into(), serde_json::to_string(&reduced_paper(paper)))
     } else {
         let results = Results::from_json(bytes, name)?;
         results.reportable()?;
         whole(&results.environment)?;
-        (DEMO, serde_json::to_string(&reduced(&results)))
+        of_enough_boots(&results, name)?;
+        (file_of(kept_as)?, serde_json::to_string(&reduced(&results)))
     };
     let text =
         text.map_err(|error| Error::failed(format!("the results cannot be written as JSON: {error}")))?;
@@ -52,7 +55,7 @@ pub fn publish(root: &Path, bytes: &[u8], name: &str) -> Result<Vec<PathBuf>> {
     let text = text.replace("},{\"workload\"", "},\n{\"workload\"") + "\n";
     let data = root.join(DATA);
     fs::create_dir_all(&data).map_err(|error| disk::error("create", &data, &error))?;
-    let kept = data.join(file);
+    let kept = data.join(&file);
     let mut changed = Vec::new();
     if fs::read_to_string(&kept).ok().as_ref() != Some(&text) {
         write(&kept, &text)?;
@@ -87,6 +90,12 @@ fn differing(root: &Path) -> Result<Vec<(PathBuf, Vec<String>, String)>> {
     if let Some(bytes) = kept(root, PAPER)? {
         blocks.extend(of_paper(&Paper::from_json(&bytes, PAPER)?));
     }
+    for file in others(root)? {
+        let Some(bytes) = kept(root, &file)? else { continue };
+        let results = Results::from_json(&bytes, &file)?;
+        let name = format!("{}-table", file.trim_end_matches(ENDING));
+        blocks.insert(name, demo_table(&results, &compared(&results)?));
+    }
     for path in documents(root)? {
         let text = fs::read_to_string(&path).map_err(|error| disk::error("read", &path, &error))?;
         let (filled, names) = fill(&text, &blocks)
@@ -96,6 +105,50 @@ fn differing(root: &Path) -> Result<Vec<(PathBuf, Vec<String>, String)>> {
         }
     }
     Ok(list)
+}
+
+/// Figures differ more between boots than between repeats of one.
+fn of_enough_boots(results: &Results, name: &str) -> Result<()> {
+    let few = results.rows.iter().filter(|row| !row.cost).find(|row| row.boots < BOOTS_LEAST);
+    let Some(row) = few else { return Ok(()) };
+    Err(Error::usage(format!(
+        "{name} has {} of {}, and published figures are of at least {BOOTS_LEAST} boots",
+        row.workload,
+        count(u64::from(row.boots), "boot")
+    ))
+    .remedy(format!(
+        "measure again: make demo BOOTS={BOOTS_LEAST}, or ceasefire lab run with --boots {BOOTS_LEAST} --repeats 1"
+    )))
+}
+
+/// Below DATA. The paper has a form of its own.
+fn file_of(name: &str) -> Result<String> {
+    let is_word = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-');
+    let file = format!("{name}{ENDING}");
+    match is_word && file != PAPER {
+        true => Ok(file),
+        false => Err(Error::usage(format!("results cannot be kept as '{name}'"))
+            .remedy("give --as a name of small letters and dashes, other than paper")),
+    }
+}
+
+/// What is kept beside the demo and the paper, sorted.
+fn others(root: &Path) -> Result<Vec<String>> {
+    let data = root.join(DATA);
+    let mut found = Vec::new();
+    let entries = match fs::read_dir(&data) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(found),
+        entries => entries.map_err(|error| disk::error("read", &data, &error))?,
+    };
+    for entry in entries {
+        let name = entry.map_err(|error| disk::error("read", &data, &error))?.file_name();
+        let name = name.to_string_lossy().into_owned();
+        if name.ends_with(ENDING) && ![DEMO, PAPER].contains(&name.as_str()) {
+            found.push(name);
+        }
+    }
+    found.sort();
+    Ok(found)
 }
 
 fn kept(root: &Path, file: &str) -> Result<Option<Vec<u8>>> {
@@ -217,16 +270,22 @@ fn reduced_paper(mut paper: Paper) -> Paper {
 }
 
 fn of_demo(results: &Results) -> Result<Blocks> {
-    let summary = Summary::of(results);
-    if !summary.is_compared() {
-        return Err(Error::usage("one kernel in one mode has nothing to be held against")
-            .remedy("publish the results of `ceasefire lab demo`"));
-    }
-    Ok(Blocks::from([
+    let summary = compared(results)?;
+    let blocks = [
         ("headline", headline(results, &summary)),
         ("gain", gain(results, &summary)),
         ("demo-table", demo_table(results, &summary)),
-    ]))
+    ];
+    Ok(blocks.map(|(name, text)| (name.to_string(), text)).into())
+}
+
+fn compared(results: &Results) -> Result<Summary<'_>> {
+    let summary = Summary::of(results);
+    match summary.is_compared() {
+        true => Ok(summary),
+        false => Err(Error::usage("one kernel in one mode has nothing to be held against")
+            .remedy("publish what was measured in two modes, as `ceasefire lab demo` does")),
+    }
 }
 
 /// `kernel NAME, mode full against off`
@@ -239,9 +298,9 @@ fn what(summary: &Summary) -> String {
 }
 
 /// Date, commit, machine: what every published figure carries.
-fn condition(environment: &Environment, place: Option<String>, repeats: u32) -> String {
+fn condition(environment: &Environment, place: Option<String>, repeats: String) -> String {
     let mut parts: Vec<String> = place.into_iter().collect();
-    parts.push(format!("median of {}", count(u64::from(repeats), "repeat")));
+    parts.push(format!("median of {repeats}"));
     let release = environment.kernels.first().and_then(|kernel| kernel.release.as_ref());
     parts.extend(release.map(|release| format!("Linux {release}")));
     parts.extend(environment.qemu.as_ref().map(|qemu| {
@@ -282,12 +341,11 @@ fn headline(results: &Results, summary: &Summary) -> String {
         |line: &&Line| results.about(&line.base.workload).is_some_and(|about| about.group == APPLICATIONS);
     let gained = |line: &&Line| matches!(last(line), Some((_, Change::Percent(change))) if change < 0.0);
     let environment = &results.environment;
-    let repeats = summary.lines.iter().map(|line| line.base.repeats).max().unwrap_or(0);
     let mut parts: Vec<String> = summary.place().into_iter().collect();
     parts.extend(environment.qemu.as_ref().map(|_| "emulated".to_string()));
     parts.extend(day(environment));
     parts.extend(environment.commit.as_ref().map(|commit| format!("commit {commit}")));
-    let condition = format!("{}; {}", count(u64::from(repeats), "repeat"), parts.join(", "));
+    let condition = format!("{}; {}", summary.repeats(), parts.join(", "));
     let told = |line: &Line| {
         let (old, new) = (line.received()?, line.others.last().copied().flatten()?.received_per_unit?);
         let words = format!(
@@ -371,8 +429,8 @@ fn gain(results: &Results, summary: &Summary) -> String {
 
 fn demo_table(results: &Results, summary: &Summary) -> String {
     let environment = &results.environment;
-    let repeats = summary.lines.iter().map(|line| line.base.repeats).max().unwrap_or(0);
-    let mut text = wrapped(&format!("Condition: {}.", condition(environment, summary.place(), repeats)), "");
+    let condition = condition(environment, summary.place(), summary.repeats());
+    let mut text = wrapped(&format!("Condition: {condition}."), "");
     text += &format!("\n{}", wrapped(&format!("Sources: {}.", hashes(environment)), ""));
     let mut heads: Vec<String> = summary.names.iter().map(|name| format!("`{name}`")).collect();
     if summary.knows_needed() {
@@ -442,8 +500,13 @@ fn minus(text: &str) -> String {
 }
 
 fn of_paper(paper: &Paper) -> Blocks {
-    let mut text =
-        wrapped(&format!("Condition: {}.", condition(&paper.environment, None, paper.repeats)), "");
+    let mut text = wrapped(
+        &format!(
+            "Condition: {}.",
+            condition(&paper.environment, None, count(u64::from(paper.repeats), "repeat"))
+        ),
+        "",
+    );
     text += &format!("\n{}", wrapped(&format!("Sources: {}.", hashes(&paper.environment)), ""));
     text += "\n| section | what | kernel | the paper | here |\n|---|---|---|---|---|\n";
     for (section, entry) in
@@ -460,7 +523,7 @@ fn of_paper(paper: &Paper) -> Blocks {
             prose_percent(entry.paper_percent)
         );
     }
-    Blocks::from([("paper-table", text)])
+    Blocks::from([("paper-table".into(), text)])
 }
 
 #[cfg(test)]
@@ -469,7 +532,7 @@ mod tests {
 
     #[test]
     fn blocks_are_filled_and_everything_else_stays() {
-        let blocks = Blocks::from([("a", "new\n".to_string())]);
+        let blocks = Blocks::from([("a".into(), "new\n".to_string())]);
         let text = "x `<!-- figures: a -->`\n<!-- figures: a -->\nold\n<!-- end -->\ny\n<!-- figures: b -->\nz\n<!-- end -->";
         let (filled, names) = fill(text, &blocks).expect("filled");
         assert_eq!(filled, text.replace("\nold\n", "\nnew\n"));

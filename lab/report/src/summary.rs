@@ -168,6 +168,19 @@ impl<'a> Summary<'a> {
         let vcpus = ceasefire_base::text::count(u64::from(first.vcpus), "vCPU");
         self.lines.iter().all(is_same).then(|| format!("{threads} on {vcpus}"))
     }
+
+    /// `5 boots`, `3 repeats`
+    pub fn repeats(&self) -> String {
+        let most = |get: fn(&Row) -> u32| self.lines.iter().map(|line| get(line.base)).max().unwrap_or(0);
+        let (repeats, boots) = (most(|row| row.repeats), most(|row| row.boots));
+        let [in_repeats, in_boots] = [(repeats, "repeat"), (boots, "boot")]
+            .map(|(n, noun)| ceasefire_base::text::count(u64::from(n), noun));
+        match boots {
+            0 | 1 => in_repeats,
+            _ if boots == repeats => in_boots,
+            _ => format!("{in_repeats} in {in_boots}"),
+        }
+    }
 }
 
 /// The workload, and what it was told.

@@ -37,6 +37,14 @@ fn asked() -> Results {
     results
 }
 
+/// What may be published.
+fn of_five_boots(mut results: Results) -> Results {
+    for row in &mut results.rows {
+        (row.boots, row.repeats) = (5, 5);
+    }
+    results
+}
+
 fn exactly(value: f64) -> Option<Spread> {
     Some(Spread { median: value, min: value, max: value })
 }
@@ -167,21 +175,34 @@ fn figures_are_published_once_and_checked() {
     fs::write(&readme, format!("# X\n\n{}\ny\n{}", block("headline"), block("gain"))).expect("written");
     fs::write(&page, block("demo-table")).expect("written");
     assert_eq!(publish::check(root).expect("checked"), Vec::<String>::new(), "nothing is kept yet");
-    let error = publish::publish(root, OLD, "old").expect_err("of no commit");
+    let error = publish::publish(root, OLD, "old", "demo").expect_err("of no commit");
     assert!(error.message.contains("at which commit"), "{error}");
     let mut results = demo();
     results.environment.commit = Some("0123abc".into());
     let json = results.to_json().expect("JSON");
-    let changed = publish::publish(root, json.as_bytes(), "demo").expect("published");
+    let error = publish::publish(root, json.as_bytes(), "demo", "demo").expect_err("of one boot");
+    assert!(error.message.contains("at least 5 boots"), "{error}");
+    let json = of_five_boots(results).to_json().expect("JSON");
+    let error = publish::publish(root, json.as_bytes(), "demo", "../x").expect_err("no name");
+    assert!(error.message.contains("cannot be kept as"), "{error}");
+    let changed = publish::publish(root, json.as_bytes(), "demo", "demo").expect("published");
     assert_eq!(changed.len(), 4, "{changed:?}");
     let text = fs::read_to_string(&readme).expect("read") + &fs::read_to_string(&page).expect("read");
     expect_file!["golden/published.txt"].assert_eq(&text);
-    assert!(publish::publish(root, json.as_bytes(), "demo").expect("published").is_empty());
+    assert!(publish::publish(root, json.as_bytes(), "demo", "demo").expect("published").is_empty());
     assert_eq!(publish::check(root).expect("checked"), Vec::<String>::new());
     let text = fs::read_to_string(&readme).expect("read");
     fs::write(&readme, text.replace("0.975", "0.5")).expect("written");
     assert_eq!(publish::check(root).expect("checked"), ["README.md: headline, gain"]);
     assert!(fs::metadata(root.join("docs/measured/data/demo.json")).expect("kept").len() < 300_000);
+
+    // Any other results fill a table of their own name.
+    fs::write(&page, block("demo-table") + &block("more-table")).expect("written");
+    publish::publish(root, json.as_bytes(), "run", "more").expect("published");
+    let text = fs::read_to_string(&page).expect("read");
+    let tables: Vec<&str> = text.split("<!-- end -->").collect();
+    assert!(tables[1].lines().count() > 10 && tables[1].contains("5 boots"), "{text}");
+    assert_eq!(tables[0].replace("demo-table", ""), tables[1].trim_start().replace("more-table", ""));
 }
 
 #[test]
@@ -193,8 +214,8 @@ fn what_is_published_has_what_was_needed() {
     fs::write(&page, blocks.concat()).expect("written");
     let mut results = asked();
     results.environment.commit = Some("0123abc".into());
-    let json = results.to_json().expect("JSON");
-    publish::publish(root.path(), json.as_bytes(), "demo").expect("published");
+    let json = of_five_boots(results).to_json().expect("JSON");
+    publish::publish(root.path(), json.as_bytes(), "demo", "demo").expect("published");
     let text = fs::read_to_string(&page).expect("read");
     expect_file!["golden/published-needed.txt"].assert_eq(&text);
     assert!(text.lines().all(|line| line.chars().count() < 120), "{text}");

@@ -30,7 +30,8 @@ fn demo_kernels() -> Option<Kernels> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Preset {
-    Demo,
+    /// So many boots of each machine.
+    Demo(u32),
     All,
 }
 
@@ -38,21 +39,21 @@ impl Preset {
     /// The verb of the command line.
     pub fn name(self) -> &'static str {
         match self {
-            Preset::Demo => "demo",
+            Preset::Demo(_) => "demo",
             Preset::All => "all",
         }
     }
 
     pub fn matrices(self) -> Vec<Matrix> {
         match self {
-            Preset::Demo => demo(),
+            Preset::Demo(boots) => demo(boots),
             Preset::All => all(),
         }
     }
 
     pub fn kernels(self) -> Kernels {
         match self {
-            Preset::Demo => demo_kernels().unwrap_or_default(),
+            Preset::Demo(_) => demo_kernels().unwrap_or_default(),
             Preset::All => Kernels::default(),
         }
     }
@@ -62,16 +63,21 @@ impl Preset {
 /// 8 vCPUs alone.
 const DEMO_SLOW: [&str; 3] = ["vmalloc-stacks", "migrate", "numa-balancing"];
 
-/// Controls and micro rows at 1, 2, 4 and 8 threads, idle mappings, and one real program.
-fn demo() -> Vec<Matrix> {
+/// Controls and micro rows at 1, 2, 4 and 8 threads, idle mappings, and one real program. Of several boots each measures
+/// a row once.
+fn demo(boots: u32) -> Vec<Matrix> {
     let mut at_eight = vec!["idle"];
     at_eight.extend(DEMO_SLOW);
-    vec![
+    let mut all = vec![
         Matrix { except: names(&DEMO_SLOW), ..matrix(&["control", "micro", "article"], &[1, 2, 4, 8]) },
         matrix(&at_eight, &[8]),
         // Fewer requests than its own 200: the same shootdowns for each, within 3 %, in half the time.
         Matrix { units: Some(80), ..matrix(&["apache"], &[8]) },
-    ]
+    ];
+    for matrix in &mut all {
+        (matrix.boots, matrix.repeats) = (boots, if boots > 1 { 1 } else { REPEATS });
+    }
+    all
 }
 
 /// Everything there is: more CPUs, four NUMA nodes, all applications, instruction counts.
@@ -92,9 +98,9 @@ mod tests {
 
     #[test]
     fn the_fixed_sets_are_valid_requests() {
-        for matrix in demo().into_iter().chain(all()) {
+        for matrix in demo(1).into_iter().chain(demo(5)).chain(all()) {
             matrix.validate().expect("valid");
-            assert!(matrix.repeats >= 3);
+            assert!(matrix.repeats * matrix.boots >= 3);
         }
     }
 }

@@ -139,7 +139,12 @@ impl Request {
         let mut line = Line::default();
         line.word("lab");
         match &self.work {
-            Work::Preset(preset) => line.word(preset.name()),
+            Work::Preset(preset) => {
+                line.word(preset.name());
+                if let Preset::Demo(boots @ 2..) = preset {
+                    line.flag("boots", boots.to_string());
+                }
+            }
             Work::One(matrix) => self.run_words(std::slice::from_ref(matrix), &mut line),
             Work::Program(own) => {
                 self.run_words(std::slice::from_ref(&own.matrix), &mut line);
