@@ -348,7 +348,7 @@ pub struct Run {
     /// Units of work in a repeat [default: each workload's own]
     #[arg(long, value_name = "N")]
     pub units: Option<u64>,
-    /// Set an option of the workload (may be repeated)
+    /// Set an option of the workloads, but not of controls beside others (may be repeated)
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub settings: Vec<String>,
     /// Kernels: NAME, or NAME:MODE

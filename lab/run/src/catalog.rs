@@ -7,6 +7,7 @@ use std::path::Path;
 
 /// Groups that run only when asked for by name.
 const GROUP_APP: &str = "app";
+pub const GROUP_CONTROL: &str = "control";
 pub const GROUP_STRESS: &str = "stress";
 /// About the processor, not about the kernel.
 const GROUP_HARDWARE: &str = "hardware";
@@ -87,7 +88,7 @@ impl Catalog {
             names.iter().any(|name| is_any(name) || *name == w.name || *name == w.group)
         };
         let mut chosen: Vec<&Workload> = self.workloads.iter().filter(is_chosen).collect();
-        chosen.sort_by_key(|w| w.group != "control");
+        chosen.sort_by_key(|w| w.group != GROUP_CONTROL);
         Ok(chosen)
     }
 

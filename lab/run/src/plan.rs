@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! From a matrix of workloads, CPUs and threads to a list of boots, each with its jobs. Pure: nothing runs here.
 
-use crate::catalog::{Catalog, Workload, GROUP_OWN, GROUP_STRESS};
+use crate::catalog::{Catalog, Workload, GROUP_CONTROL, GROUP_OWN, GROUP_STRESS};
 use ceasefire_base::{Error, Result};
 use std::collections::BTreeSet;
 
@@ -204,6 +204,8 @@ impl Matrix {
     fn plan_vcpus(&self, vcpus: u32, chosen: &[&Workload], plan: &mut Plan) {
         let all = [vcpus];
         let threads = self.threads.as_deref().unwrap_or(&all);
+        // Controls beside other workloads are what they always are: settings are the others'.
+        let is_alike = chosen.iter().all(|workload| workload.group == GROUP_CONTROL);
         // Applications carry a root file system, and node workloads another machine: each shape boots alone.
         let mut shapes: Vec<Boot> = Vec::new();
         for workload in chosen {
@@ -219,11 +221,18 @@ impl Matrix {
                     plan.skips.push(skip("needs 2 NUMA nodes, and so 2 CPUs".into()));
                     continue;
                 }
-                let job = self.job(workload, threads);
+                let mut job = self.job(workload, threads);
+                if !is_alike && workload.group == GROUP_CONTROL {
+                    job.settings.clear();
+                }
                 let is_app = !workload.packages.is_empty();
                 // What an earlier job left in the guest's queues would be counted in: a cost row boots alone.
-                let shares_boot =
-                    |b: &&mut Boot| !self.cost && b.nodes == nodes && b.packages.is_empty() != is_app;
+                let shares_boot = |b: &&mut Boot| {
+                    !self.cost
+                        && b.nodes == nodes
+                        && b.packages.is_empty() != is_app
+                        && b.jobs.iter().all(|other| other.settings == job.settings)
+                };
                 match shapes.iter_mut().find(shares_boot) {
                     Some(boot) => boot.add(workload, job),
                     None => {
@@ -491,6 +500,22 @@ mod tests {
                 assert_eq!((text(&again[0]), again[0].nodes), (text(&boot), boot.nodes));
             }
         }
+    }
+
+    #[test]
+    fn controls_are_not_changed_with_what_they_stand_beside() {
+        let mut matrix = matrix();
+        matrix.settings = vec![("pages".into(), "8".into())];
+        let settings_of = |matrix: &Matrix, name: &str| {
+            let boots = matrix.plan(&catalog()).expect("plans").boots;
+            let mut jobs = boots.iter().flat_map(|boot| &boot.jobs);
+            jobs.find(|job| job.workload == name).map(|job| job.settings.clone())
+        };
+        matrix.workloads = vec!["zero".into(), "mprotect".into()];
+        assert_eq!(settings_of(&matrix, "zero"), Some(Vec::new()));
+        assert_eq!(settings_of(&matrix, "mprotect"), Some(matrix.settings.clone()));
+        matrix.workloads = vec!["zero".into()];
+        assert_eq!(settings_of(&matrix, "zero"), Some(matrix.settings.clone()));
     }
 
     #[test]
