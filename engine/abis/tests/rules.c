@@ -23,7 +23,7 @@ static unsigned long long checks;
 	} \
 } while (0)
 
-static const u64 bases[] = { 0, 255, 510, 255ull << 20, (UINT64_MAX / 255 - 2) * 255 };
+static const u64 bases[] = { 0, 128, 256, 128ull << 20, (UINT64_MAX / 128 - 2) * 128 };
 enum { BASES = sizeof(bases) / sizeof(*bases) };
 
 /* CPUs that can be named: 0, 1, ... of a field of so many bits, whose last value is UNCACHED's. */
@@ -40,9 +40,9 @@ static struct meaning meaning_of(u32 value)
 {
 	u32 high = value / 256, low = value % 256;
 
-	if (low)
-		return (struct meaning){ STAMPED, (int)high - 1, low - 1 };
-	return (struct meaning){ high == NAMED + 1 ? UNCACHED : NEVER, -1, 0 };
+	if (low >= 128)
+		return (struct meaning){ STAMPED, (int)high - 1, low - 128 };
+	return (struct meaning){ high == NAMED + 1 && !low ? UNCACHED : NEVER, -1, 0 };
 }
 
 static bool same(struct abis_verdict a, u8 targets, u8 reason, u16 cpu)
@@ -53,8 +53,8 @@ static bool same(struct abis_verdict a, u8 targets, u8 reason, u16 cpu)
 /* The least number of rounds that can lie between a stamp of this residue and now. */
 static u64 least_age(u64 version, u32 residue)
 {
-	for (u64 age = 0; age < 255; age++)
-		if ((version - age) % 255 == residue)
+	for (u64 age = 0; age < 128; age++)
+		if ((version - age) % 128 == residue)
 			return age;
 	abort();
 }
@@ -83,13 +83,13 @@ static void decide_one(u32 value, bool accessed, u64 version, u64 age)
 
 static void test_decide(void)
 {
-	static const u64 extremes[] = { 0, 1, 2, 253, 254, 255, 256, 257, UINT32_MAX, 1ull << 32, 1ull << 63, UINT64_MAX - 1, UINT64_MAX };
+	static const u64 extremes[] = { 0, 1, 2, 126, 127, 128, 129, 130, 255, 256, UINT32_MAX, 1ull << 32, 1ull << 63, UINT64_MAX - 1, UINT64_MAX };
 
-	for (u32 residue = 0; residue < 255; residue++) {
-		u64 age[255];
+	for (u32 residue = 0; residue < 128; residue++) {
+		u64 age[128];
 
-		for (u32 stamped = 0; stamped < 255; stamped++)
-			age[stamped] = least_age(510 + residue, stamped);
+		for (u32 stamped = 0; stamped < 128; stamped++)
+			age[stamped] = least_age(256 + residue, stamped);
 		for (u32 value = 0; value < 65536; value++)
 			for (int accessed = 0; accessed < 2; accessed++)
 				decide_one(value, accessed, bases[value % BASES] + residue, age[meaning_of(value).residue]);
@@ -97,7 +97,7 @@ static void test_decide(void)
 	for (size_t i = 0; i < sizeof(extremes) / sizeof(*extremes); i++)
 		for (u32 value = 0; value < 65536; value++)
 			for (int accessed = 0; accessed < 2; accessed++)
-				decide_one(value, accessed, extremes[i], (extremes[i] % 255 + 255 - meaning_of(value).residue) % 255);
+				decide_one(value, accessed, extremes[i], (extremes[i] % 128 + 128 - meaning_of(value).residue) % 128);
 }
 
 /*
@@ -107,7 +107,7 @@ static void test_decide(void)
 static void test_rounds(void)
 {
 	for (int base = 0; base < BASES; base++) {
-		for (u64 at = bases[base]; at < bases[base] + 255; at++) {
+		for (u64 at = bases[base]; at < bases[base] + 128; at++) {
 			for (int in_flight = 0; in_flight < 2; in_flight++) {
 				u64 from = at + 1, needed = in_flight ? 2 : 1;
 				spte_t shared = spte_shared(abis_stamp_version(from, in_flight));
@@ -117,7 +117,7 @@ static void test_rounds(void)
 
 					CHECK(!none || passed >= needed, "version %llu, in flight %d, %llu rounds",
 					      (unsigned long long)from, in_flight, (unsigned long long)passed);
-					CHECK(none || passed < needed || passed >= 253 + needed, "version %llu, in flight %d, %llu rounds",
+					CHECK(none || passed < needed || passed >= 126 + needed, "version %llu, in flight %d, %llu rounds",
 					      (unsigned long long)from, in_flight, (unsigned long long)passed);
 				}
 			}
@@ -137,16 +137,16 @@ static void test_rounds(void)
 static void test_stamp(void)
 {
 	for (int base = 0; base < BASES; base++) {
-		for (u64 version = bases[base]; version < bases[base] + 255; version++) {
+		for (u64 version = bases[base]; version < bases[base] + 128; version++) {
 			u32 value = spte_shared(version);
 			struct meaning means = meaning_of(value);
 
-			CHECK(means.kind == STAMPED && means.cpu == -1 && means.residue == version % 255, "version %llu: %#x", (unsigned long long)version, value);
+			CHECK(means.kind == STAMPED && means.cpu == -1 && means.residue == version % 128, "version %llu: %#x", (unsigned long long)version, value);
 			for (u32 cpu = 0; cpu < 1024; cpu++) {
 				u32 private = spte_private(cpu, version);
 
 				means = meaning_of(private);
-				CHECK(means.kind == STAMPED && means.residue == version % 255, "cpu %u: %#x", cpu, private);
+				CHECK(means.kind == STAMPED && means.residue == version % 128, "cpu %u: %#x", cpu, private);
 				CHECK(means.cpu == (cpu < NAMED ? (int)cpu : -1), "cpu %u is recorded as %d", cpu, means.cpu);
 			}
 			CHECK(meaning_of(spte_private(UINT32_MAX, version)).cpu == -1, "cpu 2^32 - 1");
@@ -160,13 +160,13 @@ static void test_stamp(void)
 static void test_cleared(void)
 {
 	for (u32 value = 0; value < 65536; value++) {
-		for (u64 version = bases[value % BASES]; version < bases[value % BASES] + 255; version++) {
+		for (u64 version = bases[value % BASES]; version < bases[value % BASES] + 128; version++) {
 			for (int accessed = 0; accessed < 2; accessed++) {
 				spte_t got = spte_cleared((spte_t)value, accessed, version);
 				bool restart = accessed || value == 0;
 
 				CHECK(restart ? meaning_of(got).kind == STAMPED && meaning_of(got).cpu == -1 &&
-				      meaning_of(got).residue == version % 255 : got == value,
+				      meaning_of(got).residue == version % 128 : got == value,
 				      "SPTE %#x, accessed %d, version %llu: %#x", value, accessed, (unsigned long long)version, got);
 			}
 		}

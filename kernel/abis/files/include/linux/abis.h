@@ -63,6 +63,7 @@ struct abis_hold {
 };
 
 struct arch_tlbflush_unmap_batch;
+struct flush_tlb_info;
 
 static inline void abis_hold_init(struct abis_hold *hold, bool deferred)
 {
@@ -257,5 +258,46 @@ static inline void abis_adapt_thread(struct mm_struct *mm)
 		__abis_adapt_thread(mm);
 #endif
 }
+
+#ifdef CONFIG_ABIS_FULL
+
+void __abis_publish(const struct flush_tlb_info *info);
+unsigned long __abis_ceiling(struct mm_struct *mm, unsigned long ceiling);
+
+/* Of a flush of @mm: more pages than this are a flush of everything. See mm/abis/replay.c. */
+static __always_inline unsigned long abis_ceiling(struct mm_struct *mm, unsigned long ceiling)
+{
+	if (static_branch_unlikely(&abis_owing_key) && abis_pays(mm))
+		return __abis_ceiling(mm, ceiling);
+	return ceiling;
+}
+
+/* tlb_gen of @mm is about to be raised; abis_publish() follows. The oracle waits for it. */
+static __always_inline void abis_publish_begin(struct mm_struct *mm)
+{
+	abis_debug_publishing(mm, 1);
+}
+
+/*
+ * tlb_gen was raised for this flush. Before anybody is interrupted. Where nothing is
+ * inserted there is nothing to keep: then it stays unknown what was flushed.
+ */
+static __always_inline void abis_publish(struct mm_struct *mm, const struct flush_tlb_info *info)
+{
+	if (static_branch_unlikely(&abis_owing_key) && abis_pays(mm))
+		__abis_publish(info);
+	abis_debug_publishing(mm, -1);
+}
+
+#else
+
+static inline void abis_publish_begin(struct mm_struct *mm) { }
+static inline void abis_publish(struct mm_struct *mm, const struct flush_tlb_info *info) { }
+static inline unsigned long abis_ceiling(struct mm_struct *mm, unsigned long ceiling)
+{
+	return ceiling;
+}
+
+#endif /* CONFIG_ABIS_FULL */
 
 #endif /* _LINUX_ABIS_H */

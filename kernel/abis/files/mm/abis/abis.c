@@ -2,7 +2,7 @@
 /*
  * The software PTEs of Linux' page tables, the rounds of its address spaces, and
  * the question that the hooks ask before they flush. What is decided, the engine
- * decides (engine/abis/engine.c); what holds the pieces together is in the comments.
+ * decides (mm/abis/engine/engine.h); what holds the pieces together is in the comments.
  *
  * Every function here that takes a ptep is called with its PTE lock held.
  */
@@ -10,9 +10,6 @@
 #define pr_fmt(fmt) "abis: " fmt
 
 #include <linux/memcontrol.h>
-#include <linux/mm.h>
-#include <linux/mmu_notifier.h>
-#include <linux/sched/coredump.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
 
@@ -44,39 +41,19 @@ static struct kmem_cache *table_cache __ro_after_init;
  *
  * From then on the promise is kept as any other: a slot whose accessed bit is set
  * promises nothing, and whoever clears that bit stamps. There must be a table to
- * stamp into, so the first stamp makes a copy, or, without memory for it, ends
- * the promise for the whole page table.
+ * stamp into, so the first stamp or insertion makes a copy, or, without memory for
+ * it, ends the promise for the whole page table.
  */
-static const spte_t fresh_table[PTRS_PER_PTE] __aligned(8) = {
+const spte_t abis_fresh_table[PTRS_PER_PTE] __aligned(8) = {
 	[0 ... PTRS_PER_PTE - 1] = SPTE_UNCACHED,
 };
-
-static bool is_fresh(const struct ptdesc *ptdesc)
-{
-	return ptdesc->pt_spte == fresh_table;
-}
-
-static struct ptdesc *ptdesc_of(pte_t *ptep)
-{
-	return virt_to_ptdesc(ptep);
-}
 
 /* Was any SPTE of this page table ever written? */
 bool abis_table_is_own(pte_t *ptep)
 {
-	const struct ptdesc *ptdesc = ptdesc_of(ptep);
+	const struct ptdesc *ptdesc = abis_ptdesc_of(ptep);
 
-	return ptdesc->pt_spte && !is_fresh(ptdesc);
-}
-
-static unsigned int slot_of(pte_t *ptep)
-{
-	return offset_in_page(ptep) / sizeof(*ptep);
-}
-
-static u64 version_of(struct mm_struct *mm)
-{
-	return atomic64_read(&mm->context.abis.version);
+	return ptdesc->pt_spte && !abis_is_fresh(ptdesc);
 }
 
 /* Debug kernel: a private SPTE that outlives its accessed bit. */
@@ -86,33 +63,12 @@ static bool keeps_private(spte_t spte)
 	       spte != SPTE_UNCACHED;
 }
 
-/*
- * The version to stamp with, read after the atomic operation that cleared the
- * bit, and in this order: a round that ends in between is counted in the version.
- */
-u64 abis_version_to_stamp(struct mm_struct *mm)
+/* The SPTEs of a page table, or NULL: nothing is promised. */
+const spte_t *abis_table_read(pte_t *ptep)
 {
-	bool in_flight = atomic_read_acquire(&mm->context.abis.in_flight);
+	const struct ptdesc *ptdesc = abis_ptdesc_of(ptep);
 
-	if (abis_mutant(ABIS_MUTANT_IN_FLIGHT_IGNORED))
-		in_flight = false;
-	return abis_stamp_version(version_of(mm), in_flight);
-}
-
-static bool table_is_valid(const struct ptdesc *ptdesc)
-{
-	if (!ptdesc->pt_spte)
-		return false;
-	return ptdesc->pt_spte_epoch == READ_ONCE(abis_epoch) ||
-	       abis_mutant(ABIS_MUTANT_EPOCH_IGNORED);
-}
-
-/* The SPTE of a slot; SPTE_NEVER without a table. */
-spte_t abis_spte_read(pte_t *ptep)
-{
-	const struct ptdesc *ptdesc = ptdesc_of(ptep);
-
-	return table_is_valid(ptdesc) ? ptdesc->pt_spte[slot_of(ptep)] : SPTE_NEVER;
+	return abis_table_is_valid(ptdesc) ? ptdesc->pt_spte : NULL;
 }
 
 /* A CPU that has got no table does not ask again for so many: a full cgroup stays full. */
@@ -155,35 +111,31 @@ static spte_t *alloc_table(struct ptdesc *ptdesc)
 	return table;
 }
 
-/*
- * The SPTE of a slot to write to. NULL if there is no memory for a table, which
- * is no error: a slot without an SPTE is one that was never stamped.
- */
-spte_t *abis_spte_write(pte_t *ptep)
+/* abis_table_write() of a page table without SPTEs of its own, or of an earlier epoch. */
+spte_t *abis_table_begin(struct ptdesc *ptdesc)
 {
-	struct ptdesc *ptdesc = ptdesc_of(ptep);
+	spte_t *table = ptdesc->pt_spte;
 
-	if (!ptdesc->pt_spte || is_fresh(ptdesc)) {
-		spte_t *table = alloc_table(ptdesc);
-
-		if (!table) {
-			this_cpu_inc(abis_stat.spte_failed);
-			ptdesc->pt_spte = NULL;
-			return NULL;
-		}
-		if (table_is_valid(ptdesc))
-			memcpy(table, fresh_table, sizeof(fresh_table));
-		else
-			memset(table, 0, sizeof(fresh_table));
-		memset(table + PTRS_PER_PTE, 0, ABIS_RECORDS_SIZE);
-		ptdesc->pt_spte = table;
+	if (table && !abis_is_fresh(ptdesc)) {
+		memset(table, 0, PTRS_PER_PTE * sizeof(spte_t));
 		ptdesc->pt_spte_epoch = READ_ONCE(abis_epoch);
-		atomic_long_inc(&abis_tables);
-	} else if (!table_is_valid(ptdesc)) {
-		memset(ptdesc->pt_spte, 0, PTRS_PER_PTE * sizeof(spte_t));
-		ptdesc->pt_spte_epoch = READ_ONCE(abis_epoch);
+		return table;
 	}
-	return ptdesc->pt_spte + slot_of(ptep);
+	table = alloc_table(ptdesc);
+	if (!table) {
+		this_cpu_inc(abis_stat.spte_failed);
+		ptdesc->pt_spte = NULL;
+		return NULL;
+	}
+	if (abis_table_is_valid(ptdesc))
+		memcpy(table, abis_fresh_table, sizeof(abis_fresh_table));
+	else
+		memset(table, 0, sizeof(abis_fresh_table));
+	memset(table + PTRS_PER_PTE, 0, ABIS_RECORDS_SIZE);
+	ptdesc->pt_spte = table;
+	ptdesc->pt_spte_epoch = READ_ONCE(abis_epoch);
+	atomic_long_inc(&abis_tables);
+	return table;
 }
 
 #ifdef CONFIG_ABIS_FULL
@@ -196,7 +148,7 @@ void __abis_table_fresh(struct ptdesc *ptdesc)
 	 */
 	if (abis_inserting() && current->mm && !abis_pays(current->mm))
 		return;
-	ptdesc->pt_spte = (spte_t *)fresh_table;
+	ptdesc->pt_spte = (spte_t *)abis_fresh_table;
 	ptdesc->pt_spte_epoch = READ_ONCE(abis_epoch);
 }
 EXPORT_SYMBOL_GPL(__abis_table_fresh);
@@ -204,7 +156,7 @@ EXPORT_SYMBOL_GPL(__abis_table_fresh);
 
 void __abis_table_free(struct ptdesc *ptdesc)
 {
-	bool fresh = is_fresh(ptdesc);
+	bool fresh = abis_is_fresh(ptdesc);
 
 	if (!fresh)
 		kmem_cache_free(table_cache, ptdesc->pt_spte);
@@ -227,16 +179,16 @@ static bool was_accessed(pte_t pte)
 /* Out of line, so that most callers of the function below save no registers. */
 static noinline void stamp_taken(struct mm_struct *mm, pte_t *ptep, pte_t pte)
 {
-	spte_t *spte = ptdesc_of(ptep)->pt_spte + slot_of(ptep);
+	spte_t *spte = abis_ptdesc_of(ptep)->pt_spte + abis_slot_of(ptep);
 	/* Less is promised, which is always right, and not asked again. */
 	bool is_unpaid = abis_inserting() && !abis_pays(mm);
 
 	if (!was_accessed(pte))
 		return;
 	/* In a table of an earlier epoch nothing counts, so a stamp does no harm. */
-	if (is_fresh(ptdesc_of(ptep))) {
+	if (abis_is_fresh(abis_ptdesc_of(ptep))) {
 		if (is_unpaid) {
-			ptdesc_of(ptep)->pt_spte = NULL;
+			abis_ptdesc_of(ptep)->pt_spte = NULL;
 			return;
 		}
 		spte = abis_spte_write(ptep);
@@ -259,9 +211,8 @@ void __abis_pte_taken(struct mm_struct *mm, pte_t *ptep, pte_t pte)
 
 	if (mm == &init_mm)
 		return;
-	/* virt_to_ptdesc(), but for the page tables in the kernel's image: init_mm's. */
-	ptdesc = page_ptdesc(pfn_to_page(((unsigned long)ptep - PAGE_OFFSET) >> PAGE_SHIFT));
-	if (ptdesc->pt_spte && ptdesc->pt_spte[slot_of(ptep)] != SPTE_NEVER)
+	ptdesc = abis_ptdesc_of(ptep);
+	if (ptdesc->pt_spte && ptdesc->pt_spte[abis_slot_of(ptep)] != SPTE_NEVER)
 		stamp_taken(mm, ptep, pte);
 }
 EXPORT_SYMBOL_GPL(__abis_pte_taken);
@@ -326,18 +277,6 @@ pte_t __abis_mkuncached(struct vm_area_struct *vma, pte_t *ptep, pte_t pte)
 	return pte;
 }
 
-/*
- * May flushes of this address space be left out at all? A device that walks
- * these page tables (SVA) registers a notifier before its first walk, and the
- * PTE in question is gone already: it cannot be filled there any more.
- */
-bool abis_mm_is_eligible(struct mm_struct *mm)
-{
-	if (mm_has_notifiers(mm) && !abis_mutant(ABIS_MUTANT_NOTIFIERS_IGNORED))
-		return false;
-	return !test_bit(MMF_ABIS_REFUSED, &mm->flags);
-}
-
 static struct abis_verdict decide(spte_t spte, bool accessed, u64 version)
 {
 	if (abis_mutant(ABIS_MUTANT_GAP_NONE))
@@ -356,7 +295,7 @@ static void narrow(struct abis_hold *hold, unsigned int cpu, unsigned long addr,
 {
 	abis_hold_add(hold, cpu, addr, ptep);
 	if (!hold->deferred || abis_mutant(ABIS_MUTANT_BATCH_UNCACHED))
-		ptdesc_of(ptep)->pt_spte[slot_of(ptep)] = SPTE_UNCACHED;
+		abis_ptdesc_of(ptep)->pt_spte[abis_slot_of(ptep)] = SPTE_UNCACHED;
 }
 
 static bool may_narrow(struct mm_struct *mm, const struct abis_hold *hold, unsigned int cpu)
@@ -370,6 +309,7 @@ bool __abis_elide(struct mm_struct *mm, unsigned long addr, pte_t *ptep,
 		  struct abis_hold *hold)
 {
 	bool accessed = was_accessed(pte), elided = true;
+	const spte_t *table;
 	unsigned int i;
 	u64 version;
 
@@ -377,10 +317,11 @@ bool __abis_elide(struct mm_struct *mm, unsigned long addr, pte_t *ptep,
 	if (!pte_accessible(mm, pte) || !abis_mm_is_eligible(mm) ||
 	    (pte_special(pte) && !is_zero_pfn(pte_pfn(pte))))
 		return false;
-	version = version_of(mm);
+	version = abis_version(mm);
+	table = abis_table_read(ptep);
 
 	for (i = 0; i < nr; i++) {
-		spte_t spte = abis_spte_read(ptep + i);
+		spte_t spte = table ? table[abis_slot_of(ptep) + i] : SPTE_NEVER;
 		struct abis_verdict verdict = decide(spte, accessed, version);
 
 		if (abis_mutant(ABIS_MUTANT_HIDDEN_UNCACHED) && pte_hidden(pte))
@@ -441,7 +382,7 @@ bool __abis_force_round(struct mm_struct *mm)
 
 static void credit(struct mm_struct *mm, u64 begun)
 {
-	s64 version = version_of(mm), next;
+	s64 version = abis_version(mm), next;
 
 	do {
 		if (abis_mutant(ABIS_MUTANT_NAIVE_CREDIT))
@@ -474,15 +415,13 @@ u64 abis_round_begin(struct mm_struct *mm, bool is_full)
 	/* Against abis_version_to_stamp(): what it does not see here begins after it. */
 	smp_mb__after_atomic();
 	if (abis_mutant(ABIS_MUTANT_EARLY_CREDIT))
-		credit(mm, version_of(mm));
-	return version_of(mm);
+		credit(mm, abis_version(mm));
+	return abis_version(mm);
 }
 
 /* The version first: a stamp that sees nothing in flight must see the credit. */
-void abis_round_end(struct mm_struct *mm, u64 begun)
+void __abis_round_end(struct mm_struct *mm, u64 begun)
 {
-	if (begun == ABIS_NO_ROUND)
-		return;
 	credit(mm, begun);
 	/* Pairs with the acquire in abis_version_to_stamp(). */
 	smp_mb__before_atomic();
@@ -501,7 +440,7 @@ void __abis_batch_add(struct arch_tlbflush_unmap_batch *batch, struct mm_struct 
 		batch->abis.round_mm = mm;
 		batch->abis.round = abis_round_begin(mm, true);
 	} else if (batch->abis.round_mm == mm) {
-		batch->abis.round = version_of(mm);
+		batch->abis.round = abis_version(mm);
 	}
 }
 
@@ -511,7 +450,7 @@ void __abis_batch_done(struct arch_tlbflush_unmap_batch *batch)
 		abis_batch_pay(batch);
 	if (!batch->abis.round_mm)
 		return;
-	abis_round_end(batch->abis.round_mm, batch->abis.round);
+	__abis_round_end(batch->abis.round_mm, batch->abis.round);
 	mmdrop(batch->abis.round_mm);
 	batch->abis.round_mm = NULL;
 }

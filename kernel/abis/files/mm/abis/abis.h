@@ -5,7 +5,10 @@
 
 #include <linux/abis.h>
 #include <linux/abis_debug.h>
+#include <linux/mm.h>
+#include <linux/mmu_notifier.h>
 #include <linux/percpu.h>
+#include <linux/sched/coredump.h>
 
 #include "engine/engine.h"
 #include "engine/ring.h"
@@ -172,11 +175,100 @@ static inline bool abis_range_has(u64 range, unsigned long addr)
 	return addr - (range & PAGE_MASK) < (range & RING_PAGES) << PAGE_SHIFT;
 }
 
-u64 abis_version_to_stamp(struct mm_struct *mm);
+static inline u64 abis_version(struct mm_struct *mm)
+{
+	return atomic64_read(&mm->context.abis.version);
+}
+
+/*
+ * The version to stamp with, read after the atomic operation that cleared the
+ * bit, and in this order: a round that ends in between is counted in the version.
+ */
+static inline u64 abis_version_to_stamp(struct mm_struct *mm)
+{
+	bool in_flight = atomic_read_acquire(&mm->context.abis.in_flight);
+
+	if (abis_mutant(ABIS_MUTANT_IN_FLIGHT_IGNORED))
+		in_flight = false;
+	return abis_stamp_version(abis_version(mm), in_flight);
+}
+
+/*
+ * May flushes of this address space be left out at all? A device that walks
+ * these page tables (SVA) registers a notifier before its first walk, and the
+ * PTE in question is gone already: it cannot be filled there any more.
+ */
+static inline bool abis_mm_is_eligible(struct mm_struct *mm)
+{
+	if (mm_has_notifiers(mm) && !abis_mutant(ABIS_MUTANT_NOTIFIERS_IGNORED))
+		return false;
+	return !test_bit(MMF_ABIS_REFUSED, &mm->flags);
+}
+
+static inline unsigned int abis_slot_of(pte_t *ptep)
+{
+	return offset_in_page(ptep) / sizeof(*ptep);
+}
+
+/*
+ * virt_to_ptdesc(), but for the page tables in the kernel's image: those are init_mm's,
+ * which nobody asks about.
+ */
+static inline struct ptdesc *abis_ptdesc_of(pte_t *ptep)
+{
+	if (IS_ENABLED(CONFIG_ABIS_DEBUG))
+		WARN_ON_ONCE(!virt_addr_valid(ptep));
+	return page_ptdesc(pfn_to_page(((unsigned long)ptep - PAGE_OFFSET) >> PAGE_SHIFT));
+}
+
+extern const spte_t abis_fresh_table[PTRS_PER_PTE];
+
+static inline bool abis_is_fresh(const struct ptdesc *ptdesc)
+{
+	return ptdesc->pt_spte == abis_fresh_table;
+}
+
+static inline bool abis_table_is_valid(const struct ptdesc *ptdesc)
+{
+	if (!ptdesc->pt_spte)
+		return false;
+	return ptdesc->pt_spte_epoch == READ_ONCE(abis_epoch) ||
+	       abis_mutant(ABIS_MUTANT_EPOCH_IGNORED);
+}
+
 bool abis_table_is_own(pte_t *ptep);
-spte_t abis_spte_read(pte_t *ptep);
-spte_t *abis_spte_write(pte_t *ptep);
-bool abis_mm_is_eligible(struct mm_struct *mm);
+const spte_t *abis_table_read(pte_t *ptep);
+spte_t *abis_table_begin(struct ptdesc *ptdesc);
+
+/*
+ * The SPTEs of a page table to write to. NULL if there is no memory for them, which
+ * is no error: a slot without an SPTE is one that was never stamped.
+ */
+static inline spte_t *abis_table_write(pte_t *ptep)
+{
+	struct ptdesc *ptdesc = abis_ptdesc_of(ptep);
+
+	if (likely(abis_table_is_valid(ptdesc) && !abis_is_fresh(ptdesc)))
+		return ptdesc->pt_spte;
+	return abis_table_begin(ptdesc);
+}
+
+/* The SPTE of a slot; SPTE_NEVER without a table. */
+static inline spte_t abis_spte_read(pte_t *ptep)
+{
+	const spte_t *table = abis_table_read(ptep);
+
+	return table ? table[abis_slot_of(ptep)] : SPTE_NEVER;
+}
+
+/* The SPTE of a slot to write to, or NULL. */
+static inline spte_t *abis_spte_write(pte_t *ptep)
+{
+	spte_t *table = abis_table_write(ptep);
+
+	return table ? table + abis_slot_of(ptep) : NULL;
+}
+
 void abis_count_request_hold(enum abis_site site, bool elided, unsigned int pages);
 
 /* Mode full: what single CPUs flush (owed.c), insertion (insert.c, probe.c, adapt.c). */

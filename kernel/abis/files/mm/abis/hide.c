@@ -165,7 +165,7 @@ static pte_t *find_lockless(struct mm_struct *mm, unsigned long addr)
  * The kernel has found nothing at @addr, which is user memory, and may not fault: it is
  * in an interrupt, in an NMI, or has page faults disabled. If the page is hidden it is
  * revealed. Not while CR3 is not what the rest of the kernel thinks it is: what is read
- * then (in abis_fill_tlb(), on the way to a reboot) has other tables, and fails. Return: try
+ * then (in fill_tlb(), on the way to a reboot) has other tables, and fails. Return: try
  * again.
  */
 bool __abis_reveal_nofault(struct mm_struct *mm, unsigned long addr)
@@ -227,8 +227,7 @@ static int holder_of(struct mm_struct *mm, pte_t *ptep)
 
 	if (!pte_hidden(ptep_get(ptep)))
 		return -1;
-	verdict = abis_decide(abis_spte_read(ptep), false,
-			      atomic64_read(&mm->context.abis.version));
+	verdict = abis_decide(abis_spte_read(ptep), false, abis_version(mm));
 	return verdict.targets == ABIS_CPU ? verdict.cpu : -1;
 }
 
@@ -296,14 +295,19 @@ static unsigned int add_around(struct vm_area_struct *vma, unsigned long addr,
 
 	for (; window.start < window.end; window.start += PAGE_SIZE, window.ptep++) {
 		pte_t pte = ptep_get(window.ptep);
+		spte_t *spte;
 
 		if (window.ptep == ptep || !pte_hidden(pte) ||
-		    !abis_may_insert(vma->vm_mm, window.ptep, pte) ||
+		    !abis_may_insert(vma->vm_mm, abis_spte_read(window.ptep), pte) ||
 		    !abis_is_plain(vma, pte_reveal(pte)))
 			continue;
+		spte = abis_spte_write(window.ptep);
+		if (!spte)
+			break;
 		slots[nr++] = (struct slot) {
 			.addr = window.start,
 			.ptep = window.ptep,
+			.spte = spte,
 			.pte = pte_reveal(pte),
 			.old = pte,
 			.hide = true,
@@ -333,8 +337,10 @@ bool __abis_hidden_fault(struct vm_fault *vmf)
 	hiding_add(mm, -1);
 	abis_adapt_refault(mm);
 	if (abis_inserting() && abis_pays_for_fault(mm) && may_hide(vma, slot.pte) &&
-	    abis_insert_refusal(vma, slot.pte, 1) == ABIS_REFUSALS &&
-	    (abis_may_insert(mm, ptep, pte) || take_over(vma, addr, ptep))) {
+	    abis_is_insertable(vma, slot.pte) &&
+	    (abis_may_insert(mm, abis_spte_read(ptep), pte) || take_over(vma, addr, ptep)))
+		slot.spte = abis_spte_write(ptep);
+	if (slot.spte) {
 		secondary->slots[0] = slot;
 		nr = 1 + add_around(vma, addr, ptep, secondary->slots + 1);
 		this_cpu_add(abis_stat.hidden_again, nr);
@@ -342,7 +348,7 @@ bool __abis_hidden_fault(struct vm_fault *vmf)
 		return true;
 	}
 	this_cpu_inc(abis_stat.hidden_revealed);
-	is_shared = !abis_may_insert(mm, ptep, pte);
+	is_shared = !abis_may_insert(mm, abis_spte_read(ptep), pte);
 	reveal(ptep, _PAGE_SWA);
 	if (is_shared)
 		reveal_around(vma, addr, ptep);

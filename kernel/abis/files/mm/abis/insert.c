@@ -78,17 +78,15 @@ static unsigned int p4d_slot(unsigned long addr)
 #endif
 }
 
-/* The chain to the page table of @addr: no other entry in any of its tables. */
-void abis_wire(struct secondary *secondary, unsigned long addr)
+/* See abis_wire(). */
+void __abis_wire(struct secondary *secondary, unsigned long addr)
 {
 	unsigned long **tables = secondary->tables;
 	unsigned long old = secondary->addr;
 	unsigned long *top = tables[PUDS];
 	pgd_t *root = secondary->mm->pgd;
 
-	if (secondary->is_wired && (old & PMD_MASK) == (addr & PMD_MASK))
-		return;
-	if (secondary->is_wired) {
+	if (old != NOWHERE) {
 		WRITE_ONCE(tables[PMDS][pmd_index(old)], 0);
 		WRITE_ONCE(tables[PUDS][pud_index(old)], 0);
 		WRITE_ONCE(tables[P4DS][p4d_slot(old)], 0);
@@ -102,25 +100,23 @@ void abis_wire(struct secondary *secondary, unsigned long addr)
 	}
 	WRITE_ONCE(root[pgd_index(addr)].pgd, table_entry(top));
 	secondary->addr = addr;
-	secondary->is_wired = true;
 }
 
 /*
  * Steps 2 to 8; @mm is loaded here, interrupts are off, all slots are of one page
  * table. Nothing may be traced or probed while CR3 is not what the rest of the
- * kernel thinks it is.
+ * kernel thinks it is, so this is only a part of functions that are not.
  */
-notrace noinline void abis_fill_tlb(struct mm_struct *mm, struct secondary *secondary,
-				    struct slot *slots, unsigned int nr)
+static __always_inline void fill_tlb(struct mm_struct *mm, struct secondary *secondary,
+				     struct slot *slots, unsigned int nr)
 {
 	unsigned long primary = __get_current_cr3_fast();
-	unsigned long change = __sme_pa(mm->pgd) ^ __sme_pa(secondary->mm->pgd);
 	unsigned int i;
 
 	this_cpu_write(cpu_tlbstate.loaded_mm, LOADED_MM_SWITCHING);
 	barrier();
 
-	native_write_cr3((primary ^ change) | CR3_NOFLUSH);
+	native_write_cr3((primary & ~CR3_ADDR_MASK) | secondary->root | CR3_NOFLUSH);
 	if (!abis_mutant(ABIS_MUTANT_INSERT_NO_BEFORE))
 		flush_page(NOWHERE);
 
@@ -140,47 +136,31 @@ notrace noinline void abis_fill_tlb(struct mm_struct *mm, struct secondary *seco
 	barrier();
 	this_cpu_write(cpu_tlbstate.loaded_mm, mm);
 }
+
+notrace noinline void abis_fill_tlb(struct mm_struct *mm, struct secondary *secondary,
+				    struct slot *slots, unsigned int nr)
+{
+	fill_tlb(mm, secondary, slots, nr);
+}
 NOKPROBE_SYMBOL(abis_fill_tlb);
 
-/* After the fill: whoever holds it filled it before this version is read. */
-void abis_set_private(struct mm_struct *mm, struct slot *slot)
+/* Of one page, in registers. Return: it could be read. */
+static notrace noinline bool fill_one(struct mm_struct *mm, struct secondary *secondary,
+				      unsigned long addr, pte_t pte)
 {
-	*slot->spte = spte_private(smp_processor_id(), abis_version_to_stamp(mm));
-	this_cpu_inc(abis_stat.inserted);
-	abis_debug_record(slot->ptep);
+	struct slot slot = { .addr = addr, .pte = pte };
+
+	abis_wire_slot(secondary, &slot, true);
+	fill_tlb(mm, secondary, &slot, 1);
+	return slot.filled;
 }
+NOKPROBE_SYMBOL(fill_one);
 
-/*
- * A slot that is none is nobody else's under the lock. What is hidden may meanwhile have
- * been revealed without it (abis_reveal_nofault()), and others may have walked to it: then
- * it stays as it is, and counts as used by anyone. Nobody knows what this CPU has filled.
- * Return: @pte was set.
- */
-bool abis_set_slot(struct mm_struct *mm, const struct slot *slot, pte_t pte)
-{
-	pteval_t old = pte_val(slot->old);
-
-	if (!pte_hidden(slot->old)) {
-		set_ptes(mm, slot->addr, slot->ptep, pte, 1);
-		return true;
-	}
-	if (abis_mutant_lingering(ABIS_MUTANT_HIDDEN_STORED)) {
-		WRITE_ONCE(slot->ptep->pte, pte_val(pte));
-		return true;
-	}
-	if (try_cmpxchg(&slot->ptep->pte, &old, pte_val(pte)))
-		return true;
-	set_bit(_PAGE_BIT_ACCESSED, (unsigned long *)&slot->ptep->pte);
-	return false;
-}
-
-static void set_filled(struct mm_struct *mm, struct slot *slot)
+static __always_inline void set_filled(struct mm_struct *mm, struct slot *slot)
 {
 	pte_t pte = slot->pte;
 
-	slot->spte = slot->filled ? abis_spte_write(slot->ptep) : NULL;
-	if (!slot->spte) {
-		abis_refuse(slot->filled ? ABIS_REFUSED_MEMORY : ABIS_REFUSED_FAULT, 1);
+	if (!slot->filled) {
 		/* The read may have filled the TLB before it failed. */
 		if (!abis_mutant(ABIS_MUTANT_INSERT_PRIMARY_FIRST))
 			abis_set_slot(mm, slot, pte_mkyoung(pte));
@@ -200,19 +180,11 @@ static void set_filled(struct mm_struct *mm, struct slot *slot)
 	abis_set_private(mm, slot);
 }
 
-/* Nobody may have the page already, but by a hidden entry. */
-void abis_check_unmapped(const struct slot *slot)
+/* Faults come with interrupts on, and find them so afterwards. */
+static __always_inline void insert_by_secondary(struct mm_struct *mm,
+						struct secondary *secondary,
+						struct slot *slots, unsigned int nr)
 {
-	if (!IS_ENABLED(CONFIG_ABIS_DEBUG) || pte_hidden(slot->old))
-		return;
-	if (pte_present(ptep_get(slot->ptep)))
-		abis_debug_violation("mapped before it is inserted", slot->addr, slot->pte);
-}
-
-static void insert_by_secondary(struct mm_struct *mm, struct secondary *secondary,
-				struct slot *slots, unsigned int nr)
-{
-	unsigned long flags;
 	unsigned int i;
 
 	if (IS_ENABLED(CONFIG_ABIS_DEBUG) &&
@@ -221,46 +193,60 @@ static void insert_by_secondary(struct mm_struct *mm, struct secondary *secondar
 			set_ptes(mm, slots[i].addr, slots[i].ptep,
 				 pte_mkold(slots[i].pte), 1);
 	}
-	/* The read fails rather than being handled: nothing may sleep, or take locks. */
-	pagefault_disable();
-	local_irq_save(flags);
-	if (abis_mutant(ABIS_MUTANT_INSERT_INTERRUPTED))
-		local_irq_enable();
 	for (i = 0; i < nr; i++)
 		slots[i].filled = false;
+	lockdep_assert_irqs_enabled();
+	/* The read fails rather than being handled: nothing may sleep, or take locks. */
+	pagefault_disable();
+	local_irq_disable();
+	if (abis_mutant(ABIS_MUTANT_INSERT_INTERRUPTED))
+		local_irq_enable();
 	if (abis_is_loaded(mm)) {
 		for (i = 0; i < nr; i++)
 			abis_check_unmapped(&slots[i]);
 		abis_wire(secondary, slots[0].addr);
-		for (i = 0; i < nr; i++)
-			abis_wire_slot(secondary, &slots[i], true);
-		abis_fill_tlb(mm, secondary, slots, nr);
+		if (__builtin_constant_p(nr) && nr == 1) {
+			slots->filled = fill_one(mm, secondary, slots->addr, slots->pte);
+		} else {
+			for (i = 0; i < nr; i++)
+				abis_wire_slot(secondary, &slots[i], true);
+			abis_fill_tlb(mm, secondary, slots, nr);
+		}
 		this_cpu_inc(abis_stat.insert_switches);
 		abis_debug_secondary(mm, slots[0].addr,
 				     (unsigned long *)secondary->tables, TABLES);
 	}
-	local_irq_restore(flags);
+	local_irq_enable();
 	pagefault_enable();
 
-	for (i = 0; i < nr; i++)
+	for (i = 0; i < nr; i++) {
+		if (!slots[i].filled)
+			abis_refuse(ABIS_REFUSED_FAULT, 1);
 		set_filled(mm, &slots[i]);
+	}
+}
+
+static __always_inline void account(struct mm_struct *mm, const struct slot *slots,
+				    unsigned int nr)
+{
+	unsigned int i;
+
+	abis_adapt_inserted(mm, nr, abis_request_msr);
+	for (i = 0; i < nr; i++) {
+		if (slots[i].filled)
+			abis_debug_inserted(mm, slots[i].addr, slots[i].ptep);
+	}
 }
 
 /* The whole of it for @nr slots of one page table, at least one. PTE lock held. */
 void abis_insert(struct mm_struct *mm, struct secondary *secondary, struct slot *slots,
 		 unsigned int nr)
 {
-	unsigned int i;
-
 	if (abis_request_msr)
 		abis_insert_by_request(mm, slots, nr);
 	else
 		insert_by_secondary(mm, secondary, slots, nr);
-	abis_adapt_inserted(mm, nr, abis_request_msr);
-	for (i = 0; i < nr; i++) {
-		if (slots[i].filled)
-			abis_debug_inserted(mm, slots[i].addr, slots[i].ptep);
-	}
+	account(mm, slots, nr);
 }
 
 /*
@@ -274,11 +260,9 @@ void abis_insert(struct mm_struct *mm, struct secondary *secondary, struct slot 
  * for gathers and batches, and those have told before they released it. (Collapse
  * flushes later, too; the file's pages are locked until then, so nobody maps one.)
  */
-bool abis_may_insert(struct mm_struct *mm, pte_t *ptep, pte_t old)
+static inline bool may_insert(struct mm_struct *mm, spte_t spte, pte_t old)
 {
-	spte_t spte = abis_spte_read(ptep);
-	u64 version = atomic64_read(&mm->context.abis.version);
-	struct abis_verdict verdict = abis_decide(spte, false, version);
+	struct abis_verdict verdict = abis_decide(spte, false, abis_version(mm));
 
 	if (abis_mutant(ABIS_MUTANT_INSERT_OVER_SHARED) ||
 	    (abis_mutant(ABIS_MUTANT_INSERT_OVER_NEVER) && spte == SPTE_NEVER))
@@ -293,38 +277,58 @@ bool abis_may_insert(struct mm_struct *mm, pte_t *ptep, pte_t old)
 					     abis_mutant(ABIS_MUTANT_INSERT_IN_BATCH));
 }
 
-/* Plain RAM with plain attributes, for user mode whatever its keys. */
-bool abis_is_plain(struct vm_area_struct *vma, pte_t pte)
+bool abis_may_insert(struct mm_struct *mm, spte_t spte, pte_t old)
+{
+	return may_insert(mm, spte, old);
+}
+
+/*
+ * Plain RAM with plain attributes, for user mode whatever its keys. What is not special,
+ * in such a VMA, has a struct page, as for vm_normal_page().
+ */
+static inline bool is_plain(struct vm_area_struct *vma, pte_t pte)
 {
 	const pteval_t wanted = _PAGE_PRESENT | _PAGE_USER;
 	const pteval_t unwanted = _PAGE_PWT | _PAGE_PCD | _PAGE_PAT | _PAGE_GLOBAL |
 				  _PAGE_DEVMAP | _PAGE_PKEY_MASK;
-	unsigned long pfn = pte_pfn(pte);
+	struct page *page;
 
 	if ((pte_flags(pte) & (wanted | unwanted)) != wanted)
 		return false;
 	if (vma->vm_flags & (VM_IO | VM_PFNMAP | VM_MIXEDMAP))
 		return false;
-	if (is_zero_pfn(pfn))
-		return true;
-	return !pte_special(pte) && pfn_valid(pfn) && !vma_is_secretmem(vma) &&
-	       !PageHWPoison(pfn_to_page(pfn)) && !is_zone_device_page(pfn_to_page(pfn));
+	if (pte_special(pte))
+		return is_zero_pfn(pte_pfn(pte));
+	page = pte_page(pte);
+	return !(vma->vm_file && vma_is_secretmem(vma)) && !PageHWPoison(page) &&
+	       !is_zone_device_page(page);
+}
+
+bool abis_is_plain(struct vm_area_struct *vma, pte_t pte)
+{
+	return is_plain(vma, pte);
 }
 
 /* Return: why not, or ABIS_REFUSALS. Preemption off. */
-enum abis_refusal abis_insert_refusal(struct vm_area_struct *vma, pte_t pte, unsigned int nr)
+static inline enum abis_refusal refusal_of(struct vm_area_struct *vma, pte_t pte,
+					   unsigned int nr)
 {
 	if (!abis_mm_is_eligible(vma->vm_mm) || !abis_is_loaded(vma->vm_mm))
 		return ABIS_REFUSED_MM;
 	if (nr > SLOTS_MAX)
 		return ABIS_REFUSED_MANY;
 	/* A watchpoint is for the program's own accesses: see use_temporary_mm(). */
-	if (smp_processor_id() >= abis_cpus || hw_breakpoint_active() ||
-	    !this_cpu_read(abis_secondaries)->is_proved[!!abis_request_msr])
+	if (!this_cpu_read(abis_secondaries)->is_proved[!!abis_request_msr] ||
+	    hw_breakpoint_active())
 		return ABIS_REFUSED_CPU;
-	if (!abis_is_plain(vma, pte))
+	if (!is_plain(vma, pte))
 		return ABIS_REFUSED_PAGE;
 	return ABIS_REFUSALS;
+}
+
+bool abis_is_insertable(struct vm_area_struct *vma, pte_t pte)
+{
+	return refusal_of(vma, pte, 1) == ABIS_REFUSALS;
 }
 
 static void insert_kept(struct mm_struct *mm, struct secondary *secondary)
@@ -334,42 +338,90 @@ static void insert_kept(struct mm_struct *mm, struct secondary *secondary)
 	secondary->nr = 0;
 }
 
-void __abis_set_ptes(struct vm_fault *vmf, pte_t pte, unsigned int nr)
+/*
+ * @slot is to have its PTE, inserted if it may be. @is_flushed: nobody holds what was here.
+ * Return: it is to be inserted. Else it is set.
+ */
+static __always_inline bool choose(struct vm_fault *vmf, const struct slot *slot,
+				   bool is_flushed)
 {
-	/* A fault-around sets PTEs beside the one of vmf->address, in the same page table. */
-	unsigned long addr = (vmf->address & PMD_MASK) |
-			     offset_in_page(vmf->pte) / sizeof(pte_t) << PAGE_SHIFT;
-	struct vm_area_struct *vma = vmf->vma;
-	pte_t *ptep = vmf->pte;
-	struct secondary *secondary = this_cpu_read(abis_secondaries);
-	struct mm_struct *mm = vma->vm_mm;
-	enum abis_refusal why;
-	unsigned int i;
+	struct mm_struct *mm = vmf->vma->vm_mm;
 
-	this_cpu_add(abis_stat.insert_requests, nr);
-	why = abis_insert_refusal(vma, pte, nr);
-	if (why != ABIS_REFUSALS) {
-		abis_refuse(why, nr);
-		set_ptes(mm, addr, ptep, pte, nr);
-		return;
-	}
-	for (i = 0; i < nr; i++, ptep++, addr += PAGE_SIZE, pte = pte_next_pfn(pte)) {
-		if (!abis_may_insert(mm, ptep, __pte(0))) {
-			abis_refuse(ABIS_REFUSED_HELD, 1);
-			set_ptes(mm, addr, ptep, pte, 1);
-			continue;
+	if (is_flushed)
+		*slot->spte = SPTE_UNCACHED;
+	if (may_insert(mm, *slot->spte, __pte(0)))
+		return true;
+	abis_refuse(ABIS_REFUSED_HELD, 1);
+	set_ptes(mm, slot->addr, slot->ptep, slot->pte, 1);
+	return false;
+}
+
+static __always_inline bool hides(struct vm_fault *vmf, pte_t pte)
+{
+	return vmf->vma->vm_file && abis_hides_fault(vmf, pte);
+}
+
+/* Several, or one of several: kept back, to be inserted at once. @slot: the first. */
+static noinline void set_several(struct vm_fault *vmf, struct slot slot, unsigned int nr,
+				 bool is_flushed)
+{
+	struct secondary *secondary = this_cpu_read(abis_secondaries);
+	struct mm_struct *mm = vmf->vma->vm_mm;
+
+	while (nr--) {
+		slot.hide = hides(vmf, slot.pte);
+		if (choose(vmf, &slot, is_flushed)) {
+			if (secondary->nr == SLOTS_MAX)
+				insert_kept(mm, secondary);
+			secondary->slots[secondary->nr++] = slot;
 		}
-		if (secondary->nr == SLOTS_MAX)
-			insert_kept(mm, secondary);
-		secondary->slots[secondary->nr++] = (struct slot) {
-			.addr = addr,
-			.ptep = ptep,
-			.pte = pte,
-			.hide = abis_hides_fault(vmf, pte),
-		};
+		slot.addr += PAGE_SIZE;
+		slot.ptep++;
+		slot.spte++;
+		slot.pte = pte_next_pfn(slot.pte);
 	}
 	if (!this_cpu_read(abis_keeping))
 		insert_kept(mm, secondary);
+}
+
+/* One page alone, which is what most faults bring, in registers. */
+static __always_inline void set_ptes_inserted(struct vm_fault *vmf, pte_t pte,
+					      unsigned int nr, bool is_flushed)
+{
+	struct secondary *secondary = this_cpu_read(abis_secondaries);
+	struct vm_area_struct *vma = vmf->vma;
+	struct mm_struct *mm = vma->vm_mm;
+	enum abis_refusal why;
+	struct slot slot = {
+		/* A fault-around sets PTEs beside vmf->address, in the same page table. */
+		.addr = (vmf->address & PMD_MASK) | abis_slot_of(vmf->pte) << PAGE_SHIFT,
+		.ptep = vmf->pte,
+		.pte = pte,
+	};
+
+	this_cpu_add(abis_stat.insert_requests, nr);
+	why = refusal_of(vma, pte, nr);
+	if (why == ABIS_REFUSALS) {
+		slot.spte = abis_spte_write(slot.ptep);
+		why = ABIS_REFUSED_MEMORY;
+	}
+	if (!slot.spte) {
+		abis_refuse(why, nr);
+		set_ptes(mm, slot.addr, slot.ptep, pte, nr);
+	} else if (nr > 1 || this_cpu_read(abis_keeping) || abis_request_msr) {
+		set_several(vmf, slot, nr, is_flushed);
+	} else {
+		slot.hide = hides(vmf, pte);
+		if (choose(vmf, &slot, is_flushed)) {
+			insert_by_secondary(mm, secondary, &slot, 1);
+			account(mm, &slot, 1);
+		}
+	}
+}
+
+void __abis_set_ptes(struct vm_fault *vmf, pte_t pte, unsigned int nr)
+{
+	set_ptes_inserted(vmf, pte, nr, false);
 }
 
 /*
@@ -378,13 +430,7 @@ void __abis_set_ptes(struct vm_fault *vmf, pte_t pte, unsigned int nr)
  */
 void __abis_set_flushed_pte(struct vm_fault *vmf, pte_t pte)
 {
-	spte_t *spte = NULL;
-
-	if (abis_mm_is_eligible(vmf->vma->vm_mm))
-		spte = abis_spte_write(vmf->pte);
-	if (spte)
-		*spte = SPTE_UNCACHED;
-	__abis_set_ptes(vmf, pte, 1);
+	set_ptes_inserted(vmf, pte, 1, true);
 }
 
 /*
@@ -402,11 +448,10 @@ bool __abis_reuse_pte(struct vm_fault *vmf, pte_t pte)
 	bool blocked = false, elided;
 	struct abis_hold hold;
 
-	if ((pte_flags(old) & _PAGE_ACCESSED) || !pte_write(pte) ||
-	    abis_insert_refusal(vma, pte, 1) != ABIS_REFUSALS)
+	if ((pte_flags(old) & _PAGE_ACCESSED) || !pte_write(pte) || !vmf->page ||
+	    !abis_is_insertable(vma, pte))
 		return false;
-	verdict = abis_decide(abis_spte_read(ptep), false,
-			      atomic64_read(&mm->context.abis.version));
+	verdict = abis_decide(abis_spte_read(ptep), false, abis_version(mm));
 	if (verdict.targets != ABIS_NONE &&
 	    (verdict.targets != ABIS_CPU || verdict.cpu != smp_processor_id()))
 		return false;

@@ -18,6 +18,7 @@
 struct slot {
 	unsigned long addr;
 	pte_t *ptep;
+	/* To be written: there is memory for it. The probe has none. */
 	spte_t *spte;
 	/* As Linux has it: present. */
 	pte_t pte;
@@ -31,11 +32,12 @@ enum { PTES, PMDS, PUDS, P4DS, TABLES };
 
 struct secondary {
 	struct mm_struct *mm;
+	/* The address in CR3. */
+	unsigned long root;
 	/* The chain below its root; the last is used with five levels only. */
 	unsigned long *tables[TABLES];
-	/* What the chain is wired for. */
+	/* What the chain is wired for, or NOWHERE. */
 	unsigned long addr;
-	bool is_wired;
 	/* The probe has found that this CPU can insert: by the chain, by request. */
 	bool is_proved[2];
 	/* Kept back since abis_insert_begin(). */
@@ -68,7 +70,7 @@ static __always_inline bool touch(unsigned long addr)
 	return !failed;
 }
 
-/* May @mm's pages be inserted here and now? Interrupts off. */
+/* May @mm's pages be inserted here and now? Preemption off. */
 static inline bool abis_is_loaded(struct mm_struct *mm)
 {
 	return this_cpu_read(cpu_tlbstate.loaded_mm) == mm &&
@@ -97,17 +99,63 @@ static __always_inline void abis_wire_slot(struct secondary *secondary,
 	WRITE_ONCE(secondary->tables[PTES][pte_index(slot->addr)], value);
 }
 
-void abis_wire(struct secondary *secondary, unsigned long addr);
+void __abis_wire(struct secondary *secondary, unsigned long addr);
+
+/* The chain to the page table of @addr: no other entry in any of its tables. */
+static inline void abis_wire(struct secondary *secondary, unsigned long addr)
+{
+	if ((secondary->addr ^ addr) & PMD_MASK)
+		__abis_wire(secondary, addr);
+}
+
+/* After the fill: whoever holds it filled it before this version is read. */
+static inline void abis_set_private(struct mm_struct *mm, const struct slot *slot)
+{
+	*slot->spte = spte_private(smp_processor_id(), abis_version_to_stamp(mm));
+	this_cpu_inc(abis_stat.inserted);
+	abis_debug_record(slot->ptep);
+}
+
+/*
+ * A slot that is none is nobody else's under the lock. What is hidden may meanwhile have
+ * been revealed without it (abis_reveal_nofault()), and others may have walked to it: then
+ * it stays as it is, and counts as used by anyone. Nobody knows what this CPU has filled.
+ * Return: @pte was set.
+ */
+static inline bool abis_set_slot(struct mm_struct *mm, const struct slot *slot, pte_t pte)
+{
+	pteval_t old = pte_val(slot->old);
+
+	if (!pte_hidden(slot->old)) {
+		set_ptes(mm, slot->addr, slot->ptep, pte, 1);
+		return true;
+	}
+	if (abis_mutant_lingering(ABIS_MUTANT_HIDDEN_STORED)) {
+		WRITE_ONCE(slot->ptep->pte, pte_val(pte));
+		return true;
+	}
+	if (try_cmpxchg(&slot->ptep->pte, &old, pte_val(pte)))
+		return true;
+	set_bit(_PAGE_BIT_ACCESSED, (unsigned long *)&slot->ptep->pte);
+	return false;
+}
+
+/* Nobody may have the page already, but by a hidden entry. */
+static inline void abis_check_unmapped(const struct slot *slot)
+{
+	if (!IS_ENABLED(CONFIG_ABIS_DEBUG) || pte_hidden(slot->old))
+		return;
+	if (pte_present(ptep_get(slot->ptep)))
+		abis_debug_violation("mapped before it is inserted", slot->addr, slot->pte);
+}
+
 void abis_fill_tlb(struct mm_struct *mm, struct secondary *secondary, struct slot *slots,
 		   unsigned int nr);
-void abis_set_private(struct mm_struct *mm, struct slot *slot);
-bool abis_set_slot(struct mm_struct *mm, const struct slot *slot, pte_t pte);
-void abis_check_unmapped(const struct slot *slot);
 void abis_insert(struct mm_struct *mm, struct secondary *secondary, struct slot *slots,
 		 unsigned int nr);
-bool abis_may_insert(struct mm_struct *mm, pte_t *ptep, pte_t old);
+bool abis_may_insert(struct mm_struct *mm, spte_t spte, pte_t old);
 bool abis_is_plain(struct vm_area_struct *vma, pte_t pte);
-enum abis_refusal abis_insert_refusal(struct vm_area_struct *vma, pte_t pte, unsigned int nr);
+bool abis_is_insertable(struct vm_area_struct *vma, pte_t pte);
 
 #ifdef CONFIG_ABIS_HIDE
 bool abis_hides_fault(const struct vm_fault *vmf, pte_t pte);

@@ -44,12 +44,11 @@ void abis_insert_by_request(struct mm_struct *mm, struct slot *slots, unsigned i
 		pte_t pte = slot->pte;
 
 		abis_check_unmapped(slot);
-		slot->spte = loaded ? abis_spte_write(slot->ptep) : NULL;
-		slot->filled = slot->spte;
+		slot->filled = loaded;
 		if (slot->filled)
 			pte = abis_mkunused(pte);
 		else
-			abis_refuse(loaded ? ABIS_REFUSED_MEMORY : ABIS_REFUSED_FAULT, 1);
+			abis_refuse(ABIS_REFUSED_FAULT, 1);
 		if (!abis_set_slot(mm, slot, slot->filled ? pte : pte_mkyoung(pte)))
 			slot->filled = false;
 	}

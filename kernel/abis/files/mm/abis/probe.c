@@ -53,6 +53,8 @@ static int create_chain(struct secondary *secondary)
 	secondary->mm = mm_alloc();
 	if (!secondary->mm)
 		goto free;
+	secondary->root = __sme_pa(secondary->mm->pgd);
+	secondary->addr = NOWHERE;
 	nr_chains++;
 	return 0;
 
@@ -164,7 +166,9 @@ static long probe_cpu(void *data)
 
 	is_proved = probe->is_kept && probe->is_detected && probe->is_clean &&
 		    !invlpg_spares_others();
-	this_cpu_read(abis_secondaries)->is_proved[!!probe->msr] = is_proved;
+	/* Whom no SPTE can name inserts nothing. */
+	this_cpu_read(abis_secondaries)->is_proved[!!probe->msr] =
+		is_proved && smp_processor_id() < abis_cpus;
 	if (is_proved)
 		return 0;
 	pr_info("CPU %u: an inserted entry %s\n", smp_processor_id(),

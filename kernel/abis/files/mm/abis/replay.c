@@ -54,15 +54,12 @@ static bool breaks(struct mm_struct *mm, enum abis_mutant mutant)
 	return abis_mutant(mutant) && mm != poking_mm;
 }
 
-/*
- * This task has raised tlb_gen for this flush. Preemption off. Where nothing is inserted
- * there is nothing to keep: then it stays unknown.
- */
+/* This task has raised tlb_gen for this flush. Preemption off. */
 void __abis_publish(const struct flush_tlb_info *info)
 {
 	unsigned long pages, start = info->start & PAGE_MASK;
 
-	if (!abis_pays(info->mm) || !abis_mm_is_eligible(info->mm))
+	if (!abis_mm_is_eligible(info->mm))
 		return;
 	if (info->end == TLB_FLUSH_ALL || info->stride_shift != PAGE_SHIFT ||
 	    (info->freed_tables && !abis_mutant(ABIS_MUTANT_REPLAY_TABLES)))
@@ -80,7 +77,7 @@ void __abis_publish(const struct flush_tlb_info *info)
  */
 unsigned long __abis_ceiling(struct mm_struct *mm, unsigned long ceiling)
 {
-	return abis_pays(mm) && abis_mm_is_eligible(mm) ? ceiling * CEILING_FACTOR : ceiling;
+	return abis_mm_is_eligible(mm) ? ceiling * CEILING_FACTOR : ceiling;
 }
 
 unsigned int __abis_page_shift(const struct vm_area_struct *vma)
@@ -106,7 +103,7 @@ bool __abis_collect(struct mm_struct *mm, u16 asid, u64 to, enum abis_lag lag)
 	if (context->ctx_id != mm->context.ctx_id)
 		return false;
 	this->count = ring_collect(ring_of(mm), context->tlb_gen, to,
-				   __abis_ceiling(mm, tlb_single_page_flush_ceiling),
+				   abis_ceiling(mm, tlb_single_page_flush_ceiling),
 				   this->ranges);
 	abis_debug_replayed(mm, this->ranges, this->count);
 	known = this->count || breaks(mm, ABIS_MUTANT_REPLAY_UNKNOWN);
@@ -128,7 +125,7 @@ bool abis_replay_flushes(struct mm_struct *mm, u64 from, u64 to, unsigned long a
 	bool is_publishing = atomic_read_acquire(&mm->context.abis.publishing);
 	u64 ranges[RING_SLOTS];
 	u32 i, count = ring_collect(ring_of(mm), from, to,
-				    __abis_ceiling(mm, tlb_single_page_flush_ceiling), ranges);
+				    abis_ceiling(mm, tlb_single_page_flush_ceiling), ranges);
 
 	for (i = 0; i < count; i++) {
 		if (abis_range_has(ranges[i], addr))

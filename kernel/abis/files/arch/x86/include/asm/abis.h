@@ -71,8 +71,7 @@ void __abis_pte_taken(struct mm_struct *mm, pte_t *ptep, pte_t pte);
  * it; @is_full: the whole address space is to be flushed ...
  */
 u64 abis_round_begin(struct mm_struct *mm, bool is_full);
-/* ... and this when all its targets have acknowledged. */
-void abis_round_end(struct mm_struct *mm, u64 begun);
+void __abis_round_end(struct mm_struct *mm, u64 begun);
 void __abis_batch_add(struct arch_tlbflush_unmap_batch *batch, struct mm_struct *mm);
 void __abis_batch_done(struct arch_tlbflush_unmap_batch *batch);
 
@@ -85,6 +84,13 @@ static __always_inline bool abis_tracking(void)
 static __always_inline bool abis_may_be_round(bool is_full)
 {
 	return is_full || IS_ENABLED(CONFIG_ABIS_DEBUG);
+}
+
+/* ... and this when all its targets have acknowledged. */
+static __always_inline void abis_round_end(struct mm_struct *mm, u64 begun)
+{
+	if (begun != ABIS_NO_ROUND)
+		__abis_round_end(mm, begun);
 }
 
 /* @pte was just taken out of @ptep by an atomic exchange, PTE lock held. */
@@ -156,31 +162,9 @@ static __always_inline bool abis_settle(struct mm_struct *mm, bool was_lazy)
 	return static_branch_unlikely(&abis_owing_key) && __abis_settle(mm, was_lazy);
 }
 
-void __abis_publish(const struct flush_tlb_info *info);
 bool __abis_collect(struct mm_struct *mm, u16 asid, u64 to, enum abis_lag lag);
 unsigned long abis_replay(void);
 unsigned int __abis_page_shift(const struct vm_area_struct *vma);
-unsigned long __abis_ceiling(struct mm_struct *mm, unsigned long ceiling);
-
-/* Of a flush of @mm: more pages than this are a flush of everything. */
-static __always_inline unsigned long abis_ceiling(struct mm_struct *mm, unsigned long ceiling)
-{
-	return static_branch_unlikely(&abis_owing_key) ? __abis_ceiling(mm, ceiling) : ceiling;
-}
-
-/* tlb_gen of @mm is about to be raised; abis_publish() follows. The oracle waits for it. */
-static __always_inline void abis_publish_begin(struct mm_struct *mm)
-{
-	abis_debug_publishing(mm, 1);
-}
-
-/* tlb_gen was raised for this flush. Before anybody is interrupted. */
-static __always_inline void abis_publish(struct mm_struct *mm, const struct flush_tlb_info *info)
-{
-	if (static_branch_unlikely(&abis_owing_key))
-		__abis_publish(info);
-	abis_debug_publishing(mm, -1);
-}
 
 /* Of flush_tlb_page(): a part of a huge page is no page of a range that is published. */
 static __always_inline unsigned int abis_page_shift(const struct vm_area_struct *vma)
@@ -206,13 +190,6 @@ static __always_inline bool abis_collect(struct mm_struct *mm, u16 asid, u64 to,
 #else
 
 static inline bool abis_settle(struct mm_struct *mm, bool was_lazy) { return false; }
-static inline void abis_publish(struct mm_struct *mm, const struct flush_tlb_info *info) { }
-static inline unsigned long abis_ceiling(struct mm_struct *mm, unsigned long ceiling)
-{
-	return ceiling;
-}
-
-static inline void abis_publish_begin(struct mm_struct *mm) { }
 static inline bool abis_may_collect(void) { return false; }
 static inline bool abis_collect(struct mm_struct *mm, u16 asid, u64 to, enum abis_lag lag)
 {
