@@ -5,7 +5,7 @@
 use crate::numbers::{figure, grouped, median, prose_percent};
 use crate::paper::found;
 use crate::picture;
-use crate::rows::list;
+use crate::rows::{in_order, kernels, list};
 use crate::summary::{Change, Line, Rise, Summary};
 use ceasefire_base::text::{count, width, wrap};
 use ceasefire_base::{disk, Error, Result};
@@ -94,7 +94,11 @@ fn differing(root: &Path) -> Result<Vec<(PathBuf, Vec<String>, String)>> {
         let Some(bytes) = kept(root, &file)? else { continue };
         let results = Results::from_json(&bytes, &file)?;
         let name = format!("{}-table", file.trim_end_matches(ENDING));
-        blocks.insert(name, demo_table(&results, &compared(&results)?));
+        let table = match is_cost(&results) {
+            true => cost_table(&results),
+            false => demo_table(&results, &compared(&results)?),
+        };
+        blocks.insert(name, table);
     }
     for path in documents(root)? {
         let text = fs::read_to_string(&path).map_err(|error| disk::error("read", &path, &error))?;
@@ -107,9 +111,14 @@ fn differing(root: &Path) -> Result<Vec<(PathBuf, Vec<String>, String)>> {
     Ok(list)
 }
 
+/// What `ceasefire lab run --cost` has measured: no shootdowns.
+fn is_cost(results: &Results) -> bool {
+    !results.rows.is_empty() && results.rows.iter().all(|row| row.cost)
+}
+
 /// Figures differ more between boots than between repeats of one.
 fn of_enough_boots(results: &Results, name: &str) -> Result<()> {
-    let few = results.rows.iter().filter(|row| !row.cost).find(|row| row.boots < BOOTS_LEAST);
+    let few = results.rows.iter().find(|row| row.boots < BOOTS_LEAST);
     let Some(row) = few else { return Ok(()) };
     Err(Error::usage(format!(
         "{name} has {} of {}, and published figures are of at least {BOOTS_LEAST} boots",
@@ -117,7 +126,8 @@ fn of_enough_boots(results: &Results, name: &str) -> Result<()> {
         count(u64::from(row.boots), "boot")
     ))
     .remedy(format!(
-        "measure again: make demo BOOTS={BOOTS_LEAST}, or ceasefire lab run with --boots {BOOTS_LEAST} --repeats 1"
+        "measure again: make demo BOOTS={BOOTS_LEAST}, ceasefire lab run with --boots {BOOTS_LEAST} --repeats 1, or \
+         --cost with --repeats {BOOTS_LEAST}"
     )))
 }
 
@@ -231,6 +241,9 @@ fn reduced(results: &Results) -> Results {
         row
     };
     let mut rows: Vec<Row> = Vec::new();
+    if is_cost(results) {
+        rows.extend(results.rows.iter().map(kept));
+    }
     for line in &summary.lines {
         rows.extend(std::iter::once(&line.base).chain(line.others.iter().flatten()).map(|row| kept(row)));
     }
@@ -465,6 +478,45 @@ fn demo_table(results: &Results, summary: &Summary) -> String {
     words +=
         &format!(" {} skipped, {} failed.", count(results.skipped.len() as u64, "row"), results.failed.len());
     text + &wrapped(&words, "")
+}
+
+/// Instructions and modelled cycles a unit, held against the first kernel and mode.
+fn cost_table(results: &Results) -> String {
+    let rows = in_order(results, true);
+    let labels = kernels(&rows);
+    let boots = rows.iter().map(|row| row.boots).min().unwrap_or_default();
+    let condition = condition(&results.environment, Some("1 vCPU".into()), count(u64::from(boots), "boot"));
+    let mut text = wrapped(&format!("Condition: {condition}."), "");
+    text += &format!("\n{}", wrapped(&format!("Sources: {}.", hashes(&results.environment)), ""));
+    let heads: Vec<String> = labels.iter().map(|label| format!("`{label}`")).collect();
+    let heads = heads.join(" | ");
+    text += &format!(
+        "\n| a unit of | instructions, {heads} | cycles, {heads} |\n|---|{}\n",
+        "---|".repeat(2 * labels.len())
+    );
+    let place = |row: &Row| (row.workload.clone(), row.threads, row.set.clone());
+    let mut rest = &rows[..];
+    while let Some(first) = rest.first() {
+        let end = rest.iter().position(|row| place(row) != place(first)).unwrap_or(rest.len());
+        let (group, after) = rest.split_at(end);
+        rest = after;
+        let mut cells = vec![format!("`{}`", first.workload)];
+        for get in [|row: &Row| row.instructions_per_unit, |row: &Row| row.cycles_modelled_per_unit] {
+            let base = get(first);
+            cells.push(median(base));
+            cells.extend(labels.iter().skip(1).map(|label| {
+                let row = group.iter().find(|row| row.kernel_label() == *label);
+                match (base, row.and_then(|row| get(row))) {
+                    (Some(old), Some(new)) if old.median > 0.0 => {
+                        minus(&format!("{:+.1} %", (new.median - old.median) / old.median * 100.0))
+                    }
+                    _ => "-".into(),
+                }
+            }));
+        }
+        text += &format!("| {} |\n", cells.join(" | "));
+    }
+    text
 }
 
 fn demo_row(line: &Line, has_ranges: bool, knows_needed: bool) -> String {

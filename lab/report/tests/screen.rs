@@ -221,6 +221,29 @@ fn what_is_published_has_what_was_needed() {
     assert!(text.lines().all(|line| line.chars().count() < 120), "{text}");
 }
 
+#[test]
+fn costs_are_published_as_shares_of_the_first_kernel() {
+    let root = tempfile::tempdir().expect("a directory");
+    let page = root.path().join("README.md");
+    fs::write(&page, "<!-- figures: cost-table -->\n<!-- end -->\n").expect("written");
+    let mut results = of_five_boots(demo());
+    results.environment.commit = Some("0123abc".into());
+    let most = results.rows.iter().map(|row| row.threads).max();
+    results.rows.retain(|row| Some(row.threads) == most && !row.control);
+    for row in &mut results.rows {
+        let instructions = if row.mode.as_deref() == Some("off") { 1000.0 } else { 1015.0 };
+        row.cost = true;
+        row.instructions_per_unit = exactly(instructions);
+        row.cycles_modelled_per_unit = None;
+    }
+    let json = results.to_json().expect("JSON");
+    publish::publish(root.path(), json.as_bytes(), "run", "cost").expect("published");
+    let text = fs::read_to_string(&page).expect("read");
+    assert!(text.contains("1 vCPU, median of 5 boots"), "{text}");
+    assert!(text.contains("| `munmap` | 1,000 | +1.5 % |"), "{text}");
+    assert_eq!(publish::check(root.path()).expect("checked"), Vec::<String>::new());
+}
+
 /// The tour's own screen, as long as it is today.
 #[test]
 fn the_published_demo_fits_one_screen() {
