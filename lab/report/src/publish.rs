@@ -268,9 +268,16 @@ fn reduced(results: &Results) -> Results {
     }
 }
 
-/// A mechanism's own description is in its folder.
+/// A mechanism's own description is in its folder, and where results lay is nobody else's business.
 fn slim(environment: &Environment) -> Environment {
-    Environment { mechanisms: Vec::new(), cpu_flags: None, ..environment.clone() }
+    let command = environment.command.as_ref().map(|command| {
+        let mut words: Vec<&str> = command.split(' ').collect();
+        if let Some(at) = words.iter().position(|word| *word == "--out") {
+            words.drain(at..words.len().min(at + 2));
+        }
+        words.join(" ")
+    });
+    Environment { mechanisms: Vec::new(), cpu_flags: None, command, ..environment.clone() }
 }
 
 fn reduced_paper(mut paper: Paper) -> Paper {
@@ -491,7 +498,7 @@ fn cost_table(results: &Results) -> String {
     let heads: Vec<String> = labels.iter().map(|label| format!("`{label}`")).collect();
     let heads = heads.join(" | ");
     text += &format!(
-        "\n| a unit of | instructions, {heads} | cycles, {heads} |\n|---|{}\n",
+        "\n| unit of | instructions, {heads} | cycles, {heads} |\n|---|{}\n",
         "---|".repeat(2 * labels.len())
     );
     let place = |row: &Row| (row.workload.clone(), row.threads, row.set.clone());

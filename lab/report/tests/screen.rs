@@ -228,6 +228,7 @@ fn costs_are_published_as_shares_of_the_first_kernel() {
     fs::write(&page, "<!-- figures: cost-table -->\n<!-- end -->\n").expect("written");
     let mut results = of_five_boots(demo());
     results.environment.commit = Some("0123abc".into());
+    results.environment.command = Some("ceasefire lab run --out /a/b --cost".into());
     let most = results.rows.iter().map(|row| row.threads).max();
     results.rows.retain(|row| Some(row.threads) == most && !row.control);
     for row in &mut results.rows {
@@ -240,6 +241,7 @@ fn costs_are_published_as_shares_of_the_first_kernel() {
     publish::publish(root.path(), json.as_bytes(), "run", "cost").expect("published");
     let text = fs::read_to_string(&page).expect("read");
     assert!(text.contains("1 vCPU, median of 5 boots"), "{text}");
+    assert!(text.contains("`ceasefire lab run --cost`"), "where results lay is not kept: {text}");
     assert!(text.contains("| `munmap` | 1,000 | +1.5 % |"), "{text}");
     assert_eq!(publish::check(root.path()).expect("checked"), Vec::<String>::new());
 }

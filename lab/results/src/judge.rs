@@ -84,7 +84,7 @@ impl Results {
                 row.threads,
                 row.kernel_label(),
             ))
-            .remedy("the question asked of the machine at that site is not the one that matters: its silence proves nothing"));
+            .remedy("where others can hold what is flushed, the machine was asked wrongly; where nobody can, add a workload in which they do: munmap-shared"));
         }
         Ok(())
     }
