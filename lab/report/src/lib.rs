@@ -2,6 +2,7 @@
 //! What a person reads of results: the terminal's tables, the page, the pictures. Data come from `ceasefire-results`.
 mod chart;
 mod compare_table;
+mod cost;
 mod finding;
 mod numbers;
 pub mod page;

@@ -2,10 +2,11 @@
 //! Published figures: what stands between `<!-- figures: NAME -->` and `<!-- end -->` in the documents is written from
 //! results that are kept beside them, and from nothing else.
 
+use crate::cost::{cost_table, is_cost};
 use crate::numbers::{figure, grouped, median, prose_percent};
 use crate::paper::found;
 use crate::picture;
-use crate::rows::{in_order, kernels, list};
+use crate::rows::list;
 use crate::summary::{Change, Line, Rise, Summary};
 use ceasefire_base::text::{count, width, wrap};
 use ceasefire_base::{disk, Error, Result};
@@ -109,11 +110,6 @@ fn differing(root: &Path) -> Result<Vec<(PathBuf, Vec<String>, String)>> {
         }
     }
     Ok(list)
-}
-
-/// What `ceasefire lab run --cost` has measured: no shootdowns.
-fn is_cost(results: &Results) -> bool {
-    !results.rows.is_empty() && results.rows.iter().all(|row| row.cost)
 }
 
 /// Figures differ more between boots than between repeats of one.
@@ -318,7 +314,7 @@ fn what(summary: &Summary) -> String {
 }
 
 /// Date, commit, machine: what every published figure carries.
-fn condition(environment: &Environment, place: Option<String>, repeats: String) -> String {
+pub(crate) fn condition(environment: &Environment, place: Option<String>, repeats: String) -> String {
     let mut parts: Vec<String> = place.into_iter().collect();
     parts.push(format!("median of {repeats}"));
     let release = environment.kernels.first().and_then(|kernel| kernel.release.as_ref());
@@ -337,7 +333,7 @@ fn day(environment: &Environment) -> Option<String> {
     environment.date.split('T').next().filter(|day| !day.is_empty()).map(String::from)
 }
 
-fn hashes(environment: &Environment) -> String {
+pub(crate) fn hashes(environment: &Environment) -> String {
     let short = |hash: &Option<String>| hash.as_ref().map(|hash| hash.chars().take(12).collect::<String>());
     let mut parts = Vec::new();
     for kernel in &environment.kernels {
@@ -392,7 +388,7 @@ fn headline(results: &Results, summary: &Summary) -> String {
 /// Documents have no longer lines.
 const COLUMNS: usize = 116;
 
-fn wrapped(text: &str, first: &str) -> String {
+pub(crate) fn wrapped(text: &str, first: &str) -> String {
     let lines = wrap(text, "", 0, COLUMNS - first.len());
     lines.iter().map(|line| format!("{first}{line}\n")).collect()
 }
@@ -487,45 +483,6 @@ fn demo_table(results: &Results, summary: &Summary) -> String {
     text + &wrapped(&words, "")
 }
 
-/// Instructions and modelled cycles a unit, held against the first kernel and mode.
-fn cost_table(results: &Results) -> String {
-    let rows = in_order(results, true);
-    let labels = kernels(&rows);
-    let boots = rows.iter().map(|row| row.boots).min().unwrap_or_default();
-    let condition = condition(&results.environment, Some("1 vCPU".into()), count(u64::from(boots), "boot"));
-    let mut text = wrapped(&format!("Condition: {condition}."), "");
-    text += &format!("\n{}", wrapped(&format!("Sources: {}.", hashes(&results.environment)), ""));
-    let heads: Vec<String> = labels.iter().map(|label| format!("`{label}`")).collect();
-    let heads = heads.join(" | ");
-    text += &format!(
-        "\n| unit of | instructions, {heads} | cycles, {heads} |\n|---|{}\n",
-        "---|".repeat(2 * labels.len())
-    );
-    let place = |row: &Row| (row.workload.clone(), row.threads, row.set.clone());
-    let mut rest = &rows[..];
-    while let Some(first) = rest.first() {
-        let end = rest.iter().position(|row| place(row) != place(first)).unwrap_or(rest.len());
-        let (group, after) = rest.split_at(end);
-        rest = after;
-        let mut cells = vec![format!("`{}`", first.workload)];
-        for get in [|row: &Row| row.instructions_per_unit, |row: &Row| row.cycles_modelled_per_unit] {
-            let base = get(first);
-            cells.push(median(base));
-            cells.extend(labels.iter().skip(1).map(|label| {
-                let row = group.iter().find(|row| row.kernel_label() == *label);
-                match (base, row.and_then(|row| get(row))) {
-                    (Some(old), Some(new)) if old.median > 0.0 => {
-                        minus(&format!("{:+.1} %", (new.median - old.median) / old.median * 100.0))
-                    }
-                    _ => "-".into(),
-                }
-            }));
-        }
-        text += &format!("| {} |\n", cells.join(" | "));
-    }
-    text
-}
-
 fn demo_row(line: &Line, has_ranges: bool, knows_needed: bool) -> String {
     let value = |row: Option<&Row>| match row.and_then(|row| row.received_per_unit) {
         None => "-".to_string(),
@@ -551,7 +508,7 @@ fn demo_row(line: &Line, has_ranges: bool, knows_needed: bool) -> String {
 }
 
 /// A true minus sign; alone it is a dash.
-fn minus(text: &str) -> String {
+pub(crate) fn minus(text: &str) -> String {
     match text {
         "-" => text.into(),
         text => text.replace('-', "\u{2212}"),
