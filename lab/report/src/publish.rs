@@ -35,6 +35,10 @@ type Blocks = BTreeMap<String, String>;
 /// changed. Results that do not name the commit that measured them are refused, and those of few boots.
 pub fn publish(root: &Path, bytes: &[u8], name: &str, kept_as: &str) -> Result<Vec<PathBuf>> {
     let whole = |environment: &Environment| match &environment.commit {
+        Some(commit) if commit.ends_with("-dirty") => {
+            Err(Error::usage(format!("{name} was measured with changes that no commit holds"))
+                .remedy("commit them, and measure again"))
+        }
         Some(_) => Ok(()),
         None => Err(Error::usage(format!("{name} does not say at which commit it was measured"))
             .remedy("measure again, in a git checkout")),

@@ -179,6 +179,11 @@ fn figures_are_published_once_and_checked() {
     assert!(error.message.contains("at which commit"), "{error}");
     let mut results = demo();
     results.environment.commit = Some("0123abc".into());
+    results.environment.commit = Some("0123abc-dirty".into());
+    let json = results.to_json().expect("JSON");
+    let error = publish::publish(root, json.as_bytes(), "demo", "demo").expect_err("of no commit");
+    assert!(error.message.contains("no commit holds"), "{error}");
+    results.environment.commit = Some("0123abc".into());
     let json = results.to_json().expect("JSON");
     let error = publish::publish(root, json.as_bytes(), "demo", "demo").expect_err("of one boot");
     assert!(error.message.contains("at least 5 boots"), "{error}");
