@@ -155,8 +155,10 @@ static inline uint64_t checksum_add(uint64_t sum, uint64_t word)
 const char *mechanism_switch(void);
 const char *mechanism_setting(const char *name);
 const char *mechanism_counters(void);
-/* Not for this process. Return: 0, also where there is no mechanism; or -errno. */
-int mechanism_refuse(void);
+/* Its prctl; 0: not for this process. Return: 0, also where there is no mechanism; or -errno. */
+int mechanism_prctl(unsigned long value);
+/* What it says, by the number that follows. Return: that; -1 where there is no mechanism. */
+int mechanism_prctl_get(void);
 
 /*
  * Between two measured calls under spinners. On a round-robin emulator a kernel

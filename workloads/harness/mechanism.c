@@ -192,13 +192,21 @@ const char *mechanism_counters(void)
 	return mechanism ? mechanism->counters_path : "";
 }
 
-int mechanism_refuse(void)
+int mechanism_prctl(unsigned long value)
 {
 	for (unsigned int i = 0; i < count; i++)
 		/* A kernel without it does not know the number. */
-		if (mechanisms[i].prctl && prctl((int)mechanisms[i].prctl, 0UL, 0UL, 0UL, 0UL) && errno != EINVAL)
+		if (mechanisms[i].prctl && prctl((int)mechanisms[i].prctl, value, 0UL, 0UL, 0UL) && errno != EINVAL)
 			return -errno;
 	return 0;
+}
+
+int mechanism_prctl_get(void)
+{
+	for (unsigned int i = 0; i < count; i++)
+		if (mechanisms[i].prctl)
+			return prctl((int)mechanisms[i].prctl + 1, 0UL, 0UL, 0UL, 0UL);
+	return -1;
 }
 
 void mechanisms_open(void)

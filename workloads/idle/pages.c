@@ -199,7 +199,7 @@ static int options_read(struct run *run)
 		return workload_fail(run, "op is munmap, mprotect, remap, reclaim or migrate, not %s", op);
 	/* A kernel that leaves nothing out does not know the call. */
 	if (option_u64("refuse", 0))
-		mechanism_refuse();
+		mechanism_prctl(0);
 	idle.is_file = strcmp(memory, "file") == 0;
 	if (!idle.is_file && strcmp(memory, "anon") != 0)
 		return workload_fail(run, "memory is anon or file, not %s", memory);

@@ -12,11 +12,12 @@
  *
  * --set again=1: the same page each time, as most of them do it. After the first
  * time the caller's own store walks the page table and marks the page as used by
- * anyone.
+ * anyone, unless the process has said that it needs no barrier (--set opt-in=1 or 2).
  */
 #include <errno.h>
 #include <sys/mman.h>
 
+#include "support/opt_in.h"
 #include "workload.h"
 
 #define UNITS_MAX (1UL << 18)
@@ -29,11 +30,16 @@ static struct {
 
 static int setup(struct run *run)
 {
+	int error;
+
 	if (!run->units || run->units > UNITS_MAX)
 		return workload_fail(run, "units is %llu, and must be 1 to %lu", (unsigned long long)run->units, UNITS_MAX);
 	/* A kernel that leaves nothing out does not know the call. */
-	if (option_u64("refuse", 0) && mechanism_refuse())
+	if (option_u64("refuse", 0) && mechanism_prctl(0))
 		return workload_fail(run, "the mechanism's prctl was refused");
+	error = opt_in(run);
+	if (error)
+		return error;
 	barrier.is_again = option_u64("again", 0);
 	barrier.bytes = (barrier.is_again ? 1 : run->units) * PAGE_BYTES;
 	barrier.area = area_reserve(barrier.bytes);

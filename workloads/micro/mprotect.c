@@ -2,6 +2,7 @@
 /* numaPTE's micro-operation: pages that only the caller touches change permission. */
 #include <sys/mman.h>
 
+#include "support/opt_in.h"
 #include "workload.h"
 
 #define PAGES_MAX (1UL << 18)
@@ -14,7 +15,10 @@ struct mprotect {
 static int setup(struct run *run)
 {
 	static struct mprotect state;
+	int error = opt_in(run);
 
+	if (error)
+		return error;
 	run->data = &state;
 	state.pages = option_u64("pages", 1);
 	if (!state.pages || state.pages > PAGES_MAX)

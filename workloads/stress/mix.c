@@ -8,6 +8,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/mempolicy.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -20,6 +21,7 @@
 #include "support/checked_load.h"
 #include "support/elisions.h"
 #include "support/hotplug.h"
+#include "support/opt_in.h"
 #include "support/page_idle.h"
 #include "support/pressure.h"
 #include "support/regions.h"
@@ -51,6 +53,8 @@ static struct {
 	unsigned int node_count, nodes[NODES_MAX];
 	bool has_idle, has_swap, are_equal;
 	uint64_t changes_each;
+	size_t protect_bytes;
+	int zeros;
 	_Atomic bool stop;
 } mix;
 
@@ -115,7 +119,16 @@ static int idle_child(void *argument)
 	return EXIT_SUCCESS;
 }
 
-static int change(unsigned int index, enum change what)
+/* The thread has just taken its right to write there: what it asks the kernel to write must fail. */
+static void look_for_right(struct run *run, void *page)
+{
+	if (read(mix.zeros, page, sizeof(uint64_t)) < 0)
+		return;
+	workload_fail(run, "page %p can be written after mprotect() without PROT_WRITE", page);
+	mix.stop = true;
+}
+
+static int change(struct run *run, unsigned int index, enum change what)
 {
 	struct owner *self = &mix.owners[index];
 	char *at = region_at(&mix.area, index), *spare = region_at(&mix.spare, index);
@@ -124,8 +137,10 @@ static int change(unsigned int index, enum change what)
 	switch (what) {
 	case READ_ONLY:
 	case NO_ACCESS:
-		error = mprotect(at, OWN_BYTES, what == READ_ONLY ? PROT_READ : PROT_NONE) ||
-			mprotect(at, OWN_BYTES, PROT_READ | PROT_WRITE);
+		error = mprotect(at, mix.protect_bytes, what == READ_ONLY ? PROT_READ : PROT_NONE);
+		if (!error)
+			look_for_right(run, at + random_next(&self->random) % mix.protect_bytes / PAGE_BYTES * PAGE_BYTES);
+		error |= mprotect(at, mix.protect_bytes, PROT_READ | PROT_WRITE);
 		break;
 	case MOVE:
 		error = mremap(at, OWN_BYTES, OWN_BYTES, MREMAP_MAYMOVE | MREMAP_FIXED, spare) != spare ||
@@ -187,7 +202,7 @@ static void change_and_look(struct run *run, unsigned int index)
 		do
 			what = (enum change)(random_next(&self->random) % CHANGES);
 		while (!is_possible(self, what));
-		error = change(index, what);
+		error = change(run, index, what);
 		if (error) {
 			workload_fail(run, "change %d of thread %u: %s", what, index, strerror(-error));
 			mix.stop = true;
@@ -247,6 +262,13 @@ static int setup(struct run *run)
 		error = settings_change(run, "ksm", ksm_settings, sizeof(ksm_settings) / sizeof(ksm_settings[0]));
 	if (!error)
 		error = settings_change(run, "thp", thp_settings, sizeof(thp_settings) / sizeof(thp_settings[0]));
+	if (!error)
+		error = opt_in(run);
+	/* What a mechanism does with few pages alone, it is to do with some. */
+	mix.protect_bytes = option_u64("opt-in", 0) ? OWN_BYTES / 2 : OWN_BYTES;
+	mix.zeros = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+	if (!error && mix.zeros < 0)
+		error = workload_fail(run, "/dev/zero cannot be opened: %s", strerror(errno));
 	mix.are_equal = ksm_settings[0].is_changed;
 	for (unsigned int i = 0; i < run->threads && !error; i++) {
 		error = region_map(run, &mix.area, i, -1);
@@ -313,6 +335,8 @@ static void teardown(struct run *run)
 	regions_release(&mix.area);
 	regions_release(&mix.spare);
 	pressure_swap_off();
+	if (mix.zeros > 0)
+		close(mix.zeros);
 	settings_restore(ksm_settings, sizeof(ksm_settings) / sizeof(ksm_settings[0]));
 	settings_restore(thp_settings, sizeof(thp_settings) / sizeof(thp_settings[0]));
 }

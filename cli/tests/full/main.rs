@@ -25,6 +25,12 @@ fn adaptive_kernel(mode: &str) -> Vec<String> {
     checked::chosen("FULL", "abis-debug", mode, "")
 }
 
+/// Without the oracle: what everyone flushes and nobody holds says nothing of the oracle, and is no fault.
+fn plain_median(args: &[&str], mode: &str, threads: u64, figure: &str) -> f64 {
+    let results = checked::without_error(args, &checked::chosen("PLAIN", "abis", mode, ""));
+    median(row(&results, args[0], threads), figure)
+}
+
 fn clean(args: &[&str], shape: &[&str]) -> Value {
     checked::clean(&[args, shape].concat(), &kernel("full", ""))
 }
@@ -298,21 +304,59 @@ fn adaptation_has_a_switch() {
     }
 }
 
-/// mprotect() as a barrier for the whole process: none, unless the process refuses.
+/// mprotect() as a barrier for the whole process: none for a fresh page, unless the process refuses; and for the
+/// same page again and again none only if the process has said that it relies on none.
 #[test]
-fn a_process_that_refuses_keeps_its_barriers() {
-    let shape = ["--cpus", "8", "--tlb", "hardware"];
-    let received = |mode: &str, more: &[&str]| {
-        let args = [&["barrier"][..], more, &shape].concat();
-        let results = checked::clean(&args, &adaptive_kernel(mode));
+fn a_process_that_refuses_keeps_its_barriers_and_one_that_opts_in_has_none() {
+    let shape = ["--cpus", "8", "--tlb", "hardware,speculation-us=0"];
+    let args = |set: &[&'static str]| {
+        let set = set.iter().flat_map(|one| ["--set", one]);
+        ["barrier"].into_iter().chain(shape).chain(set).collect::<Vec<_>>()
+    };
+    let received = |mode: &str, set: &[&'static str]| {
+        let results = checked::clean(&args(set), &adaptive_kernel(mode));
         median(row(&results, "barrier", 8), "received_per_unit")
     };
-    let (off, full) = (received("off", &[]), received("full", &[]));
-    let refused = received("full", &["--set", "refuse=1"]);
-    println!("barrier: {off:.2} received, {full:.2} in mode full, {refused:.2} where the process refuses");
-    assert!(off >= 6.9, "off: {off}");
-    assert!(full <= 1.0, "full: {full}");
-    assert!((refused - off).abs() <= 0.01 * off, "refused: {refused}, off: {off}");
+    let (off, fresh, refused) =
+        (received("off", &[]), received("full", &[]), received("full", &["refuse=1"]));
+    let [again, registered] = [&["again=1"][..], &["again=1", "opt-in=3"]]
+        .map(|set| plain_median(&args(set), "full", 8, "received_per_unit"));
+    let [used, said] = ["opt-in=1", "opt-in=2"].map(|how| received("full", &["again=1", how]));
+    println!(
+        "barrier: {off:.2} received, {fresh:.2} in mode full, {refused:.2} if refused; the same page again and again: \
+         {again:.2}, {registered:.2} if registered for membarrier(2), {used:.2} if used, {said:.2} by prctl"
+    );
+    assert!(off >= 13.9, "off: {off}");
+    assert!(fresh <= 1.0, "a fresh page in mode full: {fresh}");
+    for (name, kept) in [("refused", refused), ("again", again), ("registered", registered)] {
+        assert!((kept - off).abs() <= 0.01 * off, "{name}: {kept}, off: {off}");
+    }
+    for (name, gone) in [("used", used), ("said", said)] {
+        assert!(gone <= 0.02 * off, "{name}: {gone}, off: {off}");
+    }
+}
+
+/// mprotect() that inserts sends no flush more than without, however many pages it changes.
+#[test]
+fn mprotect_that_inserts_flushes_no_more() {
+    for pages in [1, 16, 32, 33, 600] {
+        let set = format!("pages={pages}");
+        let args = ["mprotect", "--set", "opt-in=2", "--set", &set, "--units", "40", "--cpus", "4"];
+        let [off, full] = ["off", "full"].map(|mode| plain_median(&args, mode, 4, "sent_per_unit"));
+        println!("mprotect of {pages} pages: {off:.2} sent, {full:.2} in mode full");
+        assert!(off >= 1.9 && full <= off * 1.01, "{pages} pages: {off} sent, {full} in mode full");
+        assert!(pages > 1 || full <= 0.05, "one page: {full} sent in mode full");
+    }
+}
+
+/// What mprotect() changes is inserted, and takes effect: nobody writes what is read-only, nobody reads what is old.
+#[test]
+fn what_mprotect_inserts_has_its_new_rights() {
+    let args = ["stress-mix", "--set", "opt-in=1", "--cpus", "4", "--nodes", "2", "--tlb", "hardware"];
+    let results = checked::clean(&args, &kernel("full", ""));
+    let kept = counted(row(&results, "stress-mix", 4), "protect_kept");
+    println!("stress-mix: {kept} pages inserted by mprotect()");
+    assert!(kept >= 1000, "only {kept} pages were inserted by mprotect()");
 }
 
 /// Whoever populates spares others the faults.

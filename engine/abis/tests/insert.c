@@ -27,10 +27,10 @@
  */
 #include "model.h"
 
-/* @reused: slot whose page core->op.old mapped read-only, until this hold; NOBODY: none. */
-void insert_start(struct core *core, int table, int region, u32 slots, int reused)
+/* @again: those of @slots that were taken out in this hold, to be mapped again as core->op.as. */
+void insert_start(struct core *core, int table, int region, u32 slots, u32 again)
 {
-	core->insert = (struct insert){ .on = true, .table = table, .region = region, .slots = slots, .reused = reused };
+	core->insert = (struct insert){ .on = true, .table = table, .region = region, .slots = slots, .again = again };
 	for (int slot = 0; slot < SLOTS; slot++)
 		core->insert.old[slot] = w.table[table].pte[slot];
 }
@@ -77,15 +77,15 @@ static void choose_slots(struct core *core)
 	insert->on = insert->slots != 0;
 }
 
-static struct pte page_to_map(const struct insert *insert, int slot, const struct pte *old)
+static struct pte page_to_map(const struct insert *insert, int slot, const struct pte *as)
 {
 	struct pte new = { .present = true, .write = random_below(2), .page = ++w.pages };
 
 	if (insert->old[slot].hidden)
 		return insert->old[slot];
-	if (slot == insert->reused) {
-		new.page = old->page;
-		new.write = true;
+	if (insert->again >> slot & 1) {
+		new.page = as[slot].page;
+		new.write = as[slot].write;
 	}
 	new.hidden = !new.write && random_below(4);
 	return new;
@@ -101,7 +101,7 @@ static void wire(struct core *core)
 	for (int slot = 0; slot < SLOTS; slot++) {
 		if (!is_wanted(insert, slot))
 			continue;
-		insert->pte[slot] = page_to_map(insert, slot, &core->op.old);
+		insert->pte[slot] = page_to_map(insert, slot, core->op.as);
 		core->secondary.pte[slot] = insert->pte[slot];
 		core->secondary.pte[slot].hidden = false;
 	}

@@ -30,6 +30,7 @@ void end(struct op *op);
 bool may_ask(const struct op *op);
 
 /* kernel_fault.c */
+bool may_insert(const struct core *core);
 void fault(struct core *core);
 void clear_flush(struct core *core);
 

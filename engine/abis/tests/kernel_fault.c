@@ -6,7 +6,7 @@
  * The address space of the fault is the loaded one, unless it is another's: get_user_pages_remote().
  * A core that no SPTE can name would insert for nothing.
  */
-static bool may_insert(const struct core *core)
+bool may_insert(const struct core *core)
 {
 	if ((u32)(core - w.core) >= SPTE_CPUS) {
 		COUNT(insert_refused_cpu);
@@ -62,7 +62,7 @@ static void fault_present(struct core *core, const struct table *table, struct p
 	else if (holder && &w.core[holder - 1] != core)
 		COUNT(hidden_read_elsewhere);
 	if ((!op->write || pte->write) && may_insert(core))
-		insert_start(core, op->table, op->region, 1u << slot_of(op->page), NOBODY);
+		insert_start(core, op->table, op->region, 1u << slot_of(op->page), 0);
 }
 
 /* do_anonymous_page(), set_pte_range(), wp_page_reuse(), remove_migration_pte() */
@@ -90,7 +90,7 @@ void fault(struct core *core)
 		if (!pte->present) {
 			op->write = false;
 			if (may_insert(core))	/* with its neighbours, perhaps: do_fault_around() */
-				insert_start(core, op->table, op->region, random_below(2) ? empty_slots(&w.table[op->table]) : 1u << slot_of(op->page), NOBODY);
+				insert_start(core, op->table, op->region, random_below(2) ? empty_slots(&w.table[op->table]) : 1u << slot_of(op->page), 0);
 			break;
 		}
 		fault_present(core, &w.table[op->table], pte);
@@ -193,7 +193,9 @@ void clear_flush(struct core *core)
 		} else if (op->restored && op->kind != OP_REUSE) {
 			*pte = op->old;
 		} else if (may_insert(core)) {
-			insert_start(core, op->table, op->region, 1u << slot, op->kind == OP_REUSE ? slot : NOBODY);
+			op->as[slot] = op->old;
+			op->as[slot].write = true;
+			insert_start(core, op->table, op->region, 1u << slot, op->kind == OP_REUSE ? 1u << slot : 0);
 		}
 		break;
 	case 6:

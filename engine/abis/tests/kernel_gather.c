@@ -115,6 +115,53 @@ static bool gather_start(struct op *op)
 	return true;
 }
 
+/*
+ * mprotect() with an insertion (mm/abis/protect.c of the kernel): what was taken out is flushed
+ * before the lock is released, by whom it may be, and then inserted. The mmap_lock is held for
+ * writing. So the slot stays empty until then; or it gets its new PTE at once, as ever.
+ */
+static void protect(struct core *core, struct table *table)
+{
+	struct op *op = &core->op;
+	struct pte new = op->old;
+
+	table->protected_at[op->slot] = op->when[op->slot];
+	new.write = false;
+	reveal(&new);
+	op->as[op->slot] = new;
+	if (!op->shared && !op->is_walk && may_insert(core))
+		op->kept |= 1u << op->slot;
+	else
+		table->pte[op->slot] = new;
+}
+
+static void kept_are_flushed(struct op *op, struct table *table)
+{
+	for (int slot = 0; slot < SLOTS; slot++) {
+		if (!(op->kept >> slot & 1))
+			continue;
+		truth_finished(op->mm, w.mm[op->mm].ctx_id, op->region * SLOTS + slot, op->when[slot]);
+		*spte_of(table, slot) = SPTE_UNCACHED;
+		table->private[slot] = 0;
+	}
+}
+
+/* What could not be inserted after all is used by anyone. */
+static void kept_are_set(struct op *op, struct table *table)
+{
+	for (int slot = 0; slot < SLOTS; slot++) {
+		if (!(op->kept >> slot & 1))
+			continue;
+		if (table->private[slot])
+			COUNT(inserted_by_protect);
+		if (table->pte[slot].present)
+			continue;
+		table->pte[slot] = op->as[slot];
+		table->pte[slot].accessed = true;
+	}
+	op->kept = 0;
+}
+
 /* All slots of a table are done. Return: there is another table, and the next step is to lock that. */
 static bool goes_on(struct op *op)
 {
@@ -259,12 +306,8 @@ void gather(struct core *core)
 			count_unproven(op);
 		break;
 	case 9:
-		if (op->kind == OP_PROTECT) {
-			table->protected_at[op->slot] = op->when[op->slot];
-			*pte = op->old;
-			pte->write = false;
-			reveal(pte);
-		}
+		if (op->kind == OP_PROTECT)
+			protect(core, table);
 		break;
 	case 10:	/* the next slot; or a batch of pages is full, and they are to be freed first */
 		op->step = 5;
@@ -275,9 +318,11 @@ void gather(struct core *core)
 			flush_cpus(core, first, first + SLOTS - 1, op->full, op->hold);
 		break;
 	case 11:
+		if (op->kept && op->hold)
+			COUNT(protect_flushed_cpu);
 		op->hold = 0;
 		if (op->slot == SLOTS) {
-			op->step = 13;
+			op->step = op->kept ? 25 : 13;
 			break;
 		}
 		COUNT(gathers_midway);
@@ -334,5 +379,23 @@ void gather(struct core *core)
 		break;
 	case 24:
 		gather_end(op);
+		break;
+	case 25:
+		if (op->range.targets == ABIS_ALL)
+			COUNT(protect_flushed_all);
+		gather_flush(core, false);
+		break;
+	case 26:
+		drop_unproven(op);
+		op->range = (struct abis_range){ 0 };
+		op->recent_only = false;
+		kept_are_flushed(op, table);
+		break;
+	case 27:
+		insert_start(core, op->table, op->region, op->kept, op->kept);
+		break;
+	case 28:
+		kept_are_set(op, table);
+		op->step = 13;
 	}
 }

@@ -120,8 +120,8 @@ struct flush_range {
 
 struct insert {
 	bool on, irqs_off, quiet, in_flight;
-	int step, table, region, reused;	/* a slot that was taken out to be mapped again, writable; or NOBODY */
-	u32 slots;
+	int step, table, region;
+	u32 slots, again;		/* slots; those of them that were taken out, flushed, and are to be op.as */
 	struct pte old[SLOTS], pte[SLOTS];	/* when it was chosen; to be mapped */
 	u64 began, version;
 };
@@ -146,6 +146,8 @@ struct op {
 	/* a gather: it is accountable; it is counted in unproven; there is none, but a walk that flushes everything */
 	bool counted, unproven, is_walk;
 	u32 hold;			/* bits of CPUs to flush before the lock is released */
+	u32 kept;			/* slots whose new PTE, in as, is to be inserted in this hold */
+	struct pte as[SLOTS];
 	int tries, first_region, regions;	/* its tables */
 	u64 gone[PAGES];		/* when what was there before went, or 0: not touched */
 	u32 pending_seen;
@@ -212,7 +214,7 @@ extern struct world w;
 	X(narrowed) X(narrowed_set) X(narrowed_late) X(narrowed_interrupted) X(narrowed_local) X(narrowed_owed) X(narrowed_owed_and_interrupted) \
 	X(narrowed_by_batch) X(owed_by_handler) X(paid_by_switch) X(paid_by_new_asid) X(paid_by_lazy_return) X(paid_by_interrupt) \
 	X(paid_when_off) \
-	X(inserted) X(inserted_together) X(inserted_by_cow) X(inserted_by_reuse) X(reuse_in_place) X(insert_over_none) X(insert_over_own) X(insert_over_flushed) X(insert_refused) X(insert_refused_cpu) \
+	X(inserted) X(inserted_together) X(inserted_by_cow) X(inserted_by_reuse) X(inserted_by_protect) X(protect_flushed_all) X(protect_flushed_cpu) X(reuse_in_place) X(insert_over_none) X(insert_over_own) X(insert_over_flushed) X(insert_refused) X(insert_refused_cpu) \
 	X(window_walked_primary) X(window_interrupt_waited) X(walks_secondary) \
 	X(hidden) X(hidden_again) X(hidden_lost) X(hidden_refused) X(revealed) X(revealed_unlocked) X(revealed_beside_lock) X(hidden_walked) X(hidden_written) X(hidden_private_written) \
 	X(hidden_read_elsewhere) X(hidden_zapped) X(hidden_reclaimed) X(hidden_protected) X(hidden_moved) X(hidden_forked) X(hidden_when_off) \
@@ -278,7 +280,7 @@ void flush_start_narrow(struct core *core, int mm, int first, int last, bool ful
 void owe(int mm, u32 cpu);
 
 /* insert.c */
-void insert_start(struct core *core, int table, int region, u32 slots, int reused);
+void insert_start(struct core *core, int table, int region, u32 slots, u32 again);
 void insert_step(struct core *core);
 
 /* kernel.c */

@@ -18,6 +18,7 @@
 #include <linux/mm_types.h>
 #include <linux/percpu-defs.h>
 #include <linux/pgtable.h>
+#include <linux/sched/coredump.h>
 
 /* Present, but hidden from hardware: see asm/abis_hidden.h. Nothing is where that is not. */
 #ifndef pte_hidden
@@ -212,6 +213,13 @@ static inline bool abis_batch_owe(struct arch_tlbflush_unmap_batch *batch,
 	return unlikely(hold->pages) && __abis_batch_owe(batch, mm, hold);
 }
 
+/* membarrier(2) is what @mm interrupts its threads by: see mm/abis/protect.c. */
+static inline void abis_membarrier(struct mm_struct *mm)
+{
+	if (!test_bit(MMF_ABIS_NO_BARRIER, &mm->flags))
+		set_bit(MMF_ABIS_NO_BARRIER, &mm->flags);
+}
+
 /* A flush is due for want of a round: make it one? */
 static inline bool abis_force_round(struct mm_struct *mm, bool blocked)
 {
@@ -235,6 +243,7 @@ static inline bool abis_elide_request(struct mm_struct *mm, unsigned long addr,
 	return false;
 }
 
+static inline void abis_membarrier(struct mm_struct *mm) { }
 static inline void abis_hold_flush(struct mm_struct *mm, struct abis_hold *hold) { }
 static inline bool abis_batch_owe(struct arch_tlbflush_unmap_batch *batch,
 				  struct mm_struct *mm, struct abis_hold *hold)

@@ -12,6 +12,12 @@ void __abis_set_ptes(struct vm_fault *vmf, pte_t pte, unsigned int nr);
 void __abis_set_flushed_pte(struct vm_fault *vmf, pte_t pte);
 void __abis_insert_end(struct vm_area_struct *vma);
 bool __abis_reuse_pte(struct vm_fault *vmf, pte_t pte);
+bool __abis_inserts_protected(const struct mmu_gather *tlb,
+			      const struct vm_area_struct *vma, unsigned long start,
+			      unsigned long end, unsigned long cp_flags);
+bool __abis_keep_protected(struct vm_area_struct *vma, unsigned long addr, pte_t *ptep,
+			   pte_t old, pte_t pte);
+void __abis_unlock_protected(struct mmu_gather *tlb, struct vm_area_struct *vma);
 
 DECLARE_PER_CPU(bool, abis_keeping);
 
@@ -63,6 +69,36 @@ static inline void abis_insert_end(struct vm_area_struct *vma)
 		__abis_insert_end(vma);
 }
 
+/* mprotect() of this range, with these MM_CP_...: may it insert what it changes? */
+static inline bool abis_inserts_protected(const struct mmu_gather *tlb,
+					  const struct vm_area_struct *vma,
+					  unsigned long start, unsigned long end,
+					  unsigned long cp_flags)
+{
+	return abis_inserting() && abis_pays(vma->vm_mm) &&
+	       __abis_inserts_protected(tlb, vma, start, end, cp_flags);
+}
+
+/*
+ * It may. @old was taken from @ptep, and has been asked about, and @pte is to take its
+ * place. PTE lock held. Return: the store of @pte is left to abis_unlock_protected(),
+ * which must follow within this hold.
+ */
+static inline bool abis_keep_protected(struct vm_area_struct *vma, unsigned long addr,
+				       pte_t *ptep, pte_t old, pte_t pte,
+				       unsigned long cp_flags)
+{
+	return abis_inserting() && cp_flags & MM_CP_INSERT &&
+	       __abis_keep_protected(vma, addr, ptep, old, pte);
+}
+
+/* tlb_abis_unlock(), and what was held back is inserted. Whatever was switched off meanwhile. */
+static inline void abis_unlock_protected(struct mmu_gather *tlb, struct vm_area_struct *vma)
+{
+	if (static_branch_unlikely(&abis_used_key))
+		__abis_unlock_protected(tlb, vma);
+}
+
 #else /* !CONFIG_ABIS_FULL */
 
 static inline void abis_set_ptes(struct vm_fault *vmf, struct mm_struct *mm,
@@ -77,6 +113,24 @@ static inline void abis_set_flushed_pte(struct vm_fault *vmf, pte_t pte)
 }
 
 static inline bool abis_reuse_pte(struct vm_fault *vmf, pte_t pte) { return false; }
+
+static inline bool abis_inserts_protected(const struct mmu_gather *tlb,
+					  const struct vm_area_struct *vma,
+					  unsigned long start, unsigned long end,
+					  unsigned long cp_flags)
+{
+	return false;
+}
+
+static inline bool abis_keep_protected(struct vm_area_struct *vma, unsigned long addr,
+				       pte_t *ptep, pte_t old, pte_t pte,
+				       unsigned long cp_flags)
+{
+	return false;
+}
+
+/* A macro: struct mmu_gather is of asm/tlb.h. */
+#define abis_unlock_protected(tlb, vma)	((void)(vma), tlb_abis_unlock(tlb))
 static inline void abis_insert_begin(struct mm_struct *mm) { }
 static inline void abis_insert_end(struct vm_area_struct *vma) { }
 

@@ -20,6 +20,7 @@ bool __tlb_abis_elide(struct mmu_gather *tlb, pte_t *ptep, pte_t pte,
 		      unsigned int nr, unsigned long address, enum abis_site site);
 pte_t __tlb_abis_get_and_clear_ptes(struct mmu_gather *tlb, unsigned long address,
 				    pte_t *ptep, unsigned int nr);
+void __tlb_abis_lock(struct mmu_gather *tlb, pte_t *ptep);
 void __tlb_abis_elided(struct mmu_gather *tlb);
 void __tlb_abis_flush_mmu_tlbonly(struct mmu_gather *tlb);
 void __tlb_abis_unproven(struct mmu_gather *tlb);
@@ -33,8 +34,10 @@ static __always_inline void tlb_abis_init(struct mmu_gather *tlb)
 	tlb->abis_proven = 0;
 	tlb->abis_unproven = 0;
 	tlb->abis_unproven_to_end = 0;
+	tlb->abis_unstamped = 0;
 #ifdef CONFIG_ABIS_FULL
 	tlb->abis_interrupts = 0;
+	tlb->abis_kept = 0;
 #endif
 }
 
@@ -120,6 +123,17 @@ static __always_inline bool tlb_abis_is_accessed(struct mmu_gather *tlb, pte_t p
 	 __tlb_abis_elide(tlb, ptep, pte, nr, address, site))
 
 /*
+ * The lock of the page table of @ptep was taken. Where nothing is promised, there is
+ * nothing to take back when its PTEs are, within this hold: whoever begins a table does
+ * so under the lock. One look spares one for each PTE.
+ */
+static __always_inline void tlb_abis_lock(struct mmu_gather *tlb, pte_t *ptep)
+{
+	if (abis_tracking())
+		__tlb_abis_lock(tlb, ptep);
+}
+
+/*
  * get_and_clear_full_ptes() for tlb_abis_elide(), which must tell the hardware's
  * accessed bit from the software's: pte_mkyoung() makes one of the other. Only where
  * there are several PTEs, and out of line: one page alone pays nothing.
@@ -128,9 +142,16 @@ static __always_inline pte_t tlb_abis_get_and_clear_ptes(struct mmu_gather *tlb,
 							 unsigned long address, pte_t *ptep,
 							 unsigned int nr)
 {
-	if (__builtin_constant_p(nr) && nr == 1)
-		return ptep_get_and_clear_full(tlb->mm, address, ptep, tlb->fullmm);
-	return __tlb_abis_get_and_clear_ptes(tlb, address, ptep, nr);
+	pte_t pte;
+
+	if (!__builtin_constant_p(nr) || nr != 1)
+		return __tlb_abis_get_and_clear_ptes(tlb, address, ptep, nr);
+	if (tlb->fullmm)
+		return ptep_get_and_clear_full(tlb->mm, address, ptep, true);
+	pte = ptep_get_and_clear_unstamped(tlb->mm, ptep);
+	if (abis_tracking() && !tlb->abis_unstamped)
+		abis_pte_taken(tlb->mm, ptep, pte);
+	return pte;
 }
 
 /* The same for anonymous pages, where nobody else needs the exact bits of @pte, the first. */
@@ -193,6 +214,7 @@ static inline pte_t tlb_abis_clear_ptes(struct mmu_gather *tlb, unsigned long ad
 	return pte;
 }
 
+static inline void tlb_abis_lock(struct mmu_gather *tlb, pte_t *ptep) { }
 static inline void tlb_abis_unlock(struct mmu_gather *tlb) { }
 static inline void tlb_abis_elided(struct mmu_gather *tlb) { }
 static inline bool tlb_abis_flush(struct mmu_gather *tlb) { return false; }

@@ -41,7 +41,7 @@ static struct kmem_cache *table_cache __ro_after_init;
  *
  * From then on the promise is kept as any other: a slot whose accessed bit is set
  * promises nothing, and whoever clears that bit stamps. There must be a table to
- * stamp into, so the first stamp or insertion makes a copy, or, without memory for
+ * stamp into, so whoever stamps or inserts first makes a copy, or, without memory for
  * it, ends the promise for the whole page table.
  */
 const spte_t abis_fresh_table[PTRS_PER_PTE] __aligned(8) = {

@@ -53,6 +53,7 @@ struct abis_stat {
 	u64 hidden_kept;
 	u64 hidden_revealed;
 	u64 reused;
+	u64 protect_kept;
 	u64 insert_refused[ABIS_REFUSALS];
 	u64 adapt_saved;
 	u64 adapt_trials;

@@ -63,6 +63,11 @@ pte_t __tlb_abis_get_and_clear_ptes(struct mmu_gather *tlb, unsigned long addres
 	return pte;
 }
 
+void __tlb_abis_lock(struct mmu_gather *tlb, pte_t *ptep)
+{
+	tlb->abis_unstamped = !tlb->fullmm && !abis_ptdesc_of(ptep)->pt_spte;
+}
+
 static noinline bool elide(struct mmu_gather *tlb, pte_t *ptep, pte_t pte,
 			   unsigned int nr, unsigned long address, enum abis_site site)
 {

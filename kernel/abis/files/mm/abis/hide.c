@@ -295,19 +295,16 @@ static unsigned int add_around(struct vm_area_struct *vma, unsigned long addr,
 
 	for (; window.start < window.end; window.start += PAGE_SIZE, window.ptep++) {
 		pte_t pte = ptep_get(window.ptep);
-		spte_t *spte;
 
 		if (window.ptep == ptep || !pte_hidden(pte) ||
 		    !abis_may_insert(vma->vm_mm, abis_spte_read(window.ptep), pte) ||
 		    !abis_is_plain(vma, pte_reveal(pte)))
 			continue;
-		spte = abis_spte_write(window.ptep);
-		if (!spte)
-			break;
 		slots[nr++] = (struct slot) {
 			.addr = window.start,
 			.ptep = window.ptep,
-			.spte = spte,
+			/* The table is there: the slot that the fault is about has an SPTE. */
+			.spte = abis_spte_write(window.ptep),
 			.pte = pte_reveal(pte),
 			.old = pte,
 			.hide = true,
@@ -338,8 +335,11 @@ bool __abis_hidden_fault(struct vm_fault *vmf)
 	abis_adapt_refault(mm);
 	if (abis_inserting() && abis_pays_for_fault(mm) && may_hide(vma, slot.pte) &&
 	    abis_is_insertable(vma, slot.pte) &&
-	    (abis_may_insert(mm, abis_spte_read(ptep), pte) || take_over(vma, addr, ptep)))
+	    (abis_may_insert(mm, abis_spte_read(ptep), pte) || take_over(vma, addr, ptep))) {
 		slot.spte = abis_spte_write(ptep);
+		if (!slot.spte)
+			abis_refuse(ABIS_REFUSED_MEMORY, 1);
+	}
 	if (slot.spte) {
 		secondary->slots[0] = slot;
 		nr = 1 + add_around(vma, addr, ptep, secondary->slots + 1);

@@ -369,8 +369,8 @@ static noinline void set_several(struct vm_fault *vmf, struct slot slot, unsigne
 	struct mm_struct *mm = vmf->vma->vm_mm;
 
 	while (nr--) {
-		slot.hide = hides(vmf, slot.pte);
 		if (choose(vmf, &slot, is_flushed)) {
+			slot.hide = hides(vmf, slot.pte);
 			if (secondary->nr == SLOTS_MAX)
 				insert_kept(mm, secondary);
 			secondary->slots[secondary->nr++] = slot;
@@ -411,8 +411,8 @@ static __always_inline void set_ptes_inserted(struct vm_fault *vmf, pte_t pte,
 	} else if (nr > 1 || this_cpu_read(abis_keeping) || abis_request_msr) {
 		set_several(vmf, slot, nr, is_flushed);
 	} else {
-		slot.hide = hides(vmf, pte);
 		if (choose(vmf, &slot, is_flushed)) {
+			slot.hide = hides(vmf, pte);
 			insert_by_secondary(mm, secondary, &slot, 1);
 			account(mm, &slot, 1);
 		}
@@ -436,7 +436,8 @@ void __abis_set_flushed_pte(struct vm_fault *vmf, pte_t pte)
 /*
  * wp_page_reuse(). The PTE is taken away by an exchange, since hardware may set its
  * accessed bit at any time; then this CPU flushes what it may hold, which has the old
- * rights. Whoever else holds the old rights is left alone, as without ABIS.
+ * rights. Whoever else holds the old rights is left alone, as without ABIS. A
+ * special PTE, which has no struct page, is left to wp_page_reuse().
  */
 bool __abis_reuse_pte(struct vm_fault *vmf, pte_t pte)
 {

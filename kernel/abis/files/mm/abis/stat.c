@@ -103,6 +103,7 @@ static int counters_show(struct seq_file *file, void *unused)
 	seq_printf(file, "hidden_kept %llu\n", SUM(hidden_kept));
 	seq_printf(file, "hidden_revealed %llu\n", SUM(hidden_revealed));
 	seq_printf(file, "reused %llu\n", SUM(reused));
+	seq_printf(file, "protect_kept %llu\n", SUM(protect_kept));
 	for (i = 0; i < ABIS_REFUSALS; i++)
 		seq_printf(file, "insert_refused_%s %llu\n", abis_refusal_names[i],
 			   SUM(insert_refused[i]));

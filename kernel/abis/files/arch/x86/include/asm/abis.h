@@ -14,7 +14,6 @@
 #include <asm/pgtable_types.h>
 #include <asm/tlbbatch.h>
 
-struct flush_tlb_info;
 struct mm_struct;
 struct vm_area_struct;
 
@@ -30,7 +29,6 @@ enum abis_lag {
 #define ABIS_NO_ROUND	U64_MAX
 
 #define ABIS_HIDING_START	64
-#define ABIS_POINTS_START	160
 
 static inline void abis_context_init(struct abis_context *abis)
 {
@@ -50,7 +48,8 @@ static inline void abis_context_init(struct abis_context *abis)
 #ifdef CONFIG_ABIS_DEBUG
 	atomic_set(&abis->publishing, 0);
 #endif
-	abis->points = ABIS_POINTS_START;
+	/* One thread alone has nothing to gain: see mm/abis/adapt.c. */
+	abis->points = 0;
 	abis->earned = 0;
 #endif
 }
