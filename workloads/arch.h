@@ -19,6 +19,31 @@ static inline uint64_t cpu_ticks(void)
 	return __builtin_ia32_rdtsc();
 }
 
+static inline void cpu_ask(uint32_t leaf, uint32_t index, uint32_t answer[4])
+{
+	__asm__ volatile("cpuid"
+			 : "=a"(answer[0]), "=b"(answer[1]), "=c"(answer[2]), "=d"(answer[3])
+			 : "a"(leaf), "c"(index));
+}
+
+/*
+ * Instructions of the guest's kernel, over all CPUs: docs/reference/machine-oracle.md, "Instructions". -1 where the
+ * machine does not count them.
+ */
+static inline int64_t cpu_kernel_instructions(uint32_t index)
+{
+	uint32_t answer[4];
+
+	cpu_ask(1, 0, answer);
+	if (!(answer[2] >> 31))
+		return -1;
+	cpu_ask(0x40000100, 0, answer);
+	if (answer[0] < 0x40000102 || answer[1] != 0x54424c54 || answer[2] != 0x4c54424c || answer[3] != 0x424c5442)
+		return -1;
+	cpu_ask(0x40000102, index, answer);
+	return (int64_t)((uint64_t)answer[3] << 32 | answer[0]);
+}
+
 #elif defined(__powerpc__)
 
 static inline void cpu_pause(void)
@@ -29,6 +54,12 @@ static inline void cpu_pause(void)
 static inline uint64_t cpu_ticks(void)
 {
 	return __builtin_ppc_get_timebase();
+}
+
+static inline int64_t cpu_kernel_instructions(uint32_t index)
+{
+	(void)index;
+	return -1;
 }
 
 #else

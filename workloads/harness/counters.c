@@ -50,6 +50,10 @@ const char *const counter_names[COUNTERS] = {
 	[IPI_TARGETS] = "ipi_targets",
 	[INSERTS] = "inserts",
 	[INSERT_OPS] = "insert_ops",
+	[KERNEL_INSTRUCTIONS] = "kernel_instructions",
+	[SPIN_INSTRUCTIONS] = "spin_instructions",
+	[HANDLER_INSTRUCTIONS] = "handler_instructions",
+	[TIMER_INSTRUCTIONS] = "timer_instructions",
 };
 
 /* /proc/interrupts of 256 CPUs: 11 characters each in some 80 rows. */
@@ -234,15 +238,24 @@ void counters_begin(struct sample *sample)
 	read_rows(sample);
 }
 
+/* Asking needs no system call, so it is done nearest of all. */
+static void read_instructions(struct sample *sample)
+{
+	for (int i = KERNEL_INSTRUCTIONS; i <= TIMER_INSTRUCTIONS; i++)
+		sample->value[i] = cpu_kernel_instructions(i - KERNEL_INSTRUCTIONS);
+}
+
 void counters_begin_nearest(struct sample *sample)
 {
 	read_kernel(sample);
 	combine(sample);
+	read_instructions(sample);
 }
 
 void counters_end(struct sample *sample)
 {
 	clear(sample);
+	read_instructions(sample);
 	read_kernel(sample);
 	read_rows(sample);
 	mechanisms_read(true);

@@ -45,6 +45,11 @@ enum counter {
 	IPI_TARGETS,
 	INSERTS,
 	INSERT_OPS,
+	/* Of the kernel, where the machine tells them apart; in the order of its CPUID leaf. */
+	KERNEL_INSTRUCTIONS,
+	SPIN_INSTRUCTIONS,
+	HANDLER_INSTRUCTIONS,
+	TIMER_INSTRUCTIONS,
 	COUNTERS
 };
 

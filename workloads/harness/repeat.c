@@ -133,8 +133,11 @@ static int measured(struct outcome *outcome, bool cost)
 	counters_end(&outcome->counted);
 	counters_subtract(&outcome->counted, &begin);
 	mechanisms_subtract(outcome->mechanism);
-	/* Under `-icount shift=0` the time stamp counter counts instructions. */
-	outcome->counted.value[INSTRUCTIONS] = cost ? (int64_t)(end_ticks - begin_ticks) : -1;
+	/* Under `-icount shift=0` the time stamp counter counts instructions; a machine that counts them itself has none. */
+	if (!cost || outcome->counted.value[KERNEL_INSTRUCTIONS] >= 0)
+		outcome->counted.value[INSTRUCTIONS] = -1;
+	else
+		outcome->counted.value[INSTRUCTIONS] = (int64_t)(end_ticks - begin_ticks);
 	return error;
 }
 
