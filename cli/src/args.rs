@@ -361,7 +361,8 @@ pub struct Run {
     /// With --on host: a workloads program built elsewhere, for a machine without a compiler
     #[arg(long, value_name = "FILE")]
     pub workloads_program: Option<PathBuf>,
-    /// Count instructions instead of shootdowns, on one CPU, with one boot for each repeat
+    /// Count instructions instead of shootdowns, with one boot for each repeat; on several CPUs the
+    /// kernel's alone
     #[arg(long)]
     pub cost: bool,
     /// Stop a boot that takes longer than this many seconds

@@ -71,6 +71,9 @@ pub struct Guest {
     pub cpu_cost: String,
     #[serde(default)]
     pub cpu_without_la57: String,
+    /// What makes the machine count the kernel's instructions on several CPUs.
+    #[serde(default)]
+    pub cpu_count: String,
     /// `-device`: the bus of the port that the verdict comes through.
     pub port_bus: String,
     /// On the kernel's command line: the console, and what is known of this machine's clocks.

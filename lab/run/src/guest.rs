@@ -90,12 +90,18 @@ impl GuestSite {
 impl Site for GuestSite {
     type Executor = Guest;
 
-    fn refuse(&mut self, ctx: &Context, _matrices: &mut [Matrix]) -> Result<()> {
+    fn refuse(&mut self, ctx: &Context, matrices: &mut [Matrix]) -> Result<()> {
         let machine = &self.spec.machine;
         self.choices = self.spec.kernels.choices(ctx, machine)?;
         machine.check()?;
         self.machine = self.spec.kernels.machine(ctx, &self.choices)?;
         self.found = machine.find(ctx, &self.machine)?;
+        if matrices.iter().any(Matrix::is_counted_apart) && !machine.can_count(self.found.as_ref()) {
+            return Err(Error::usage("on several CPUs only the lab's own QEMU can count instructions")
+                .remedy(
+                    "leave out --cost, or choose --cpus 1, or leave out --machine, --kvm and --tlb stock",
+                ));
+        }
         Ok(())
     }
 
@@ -218,7 +224,7 @@ impl Guest {
             accel: self.accel.name().into(),
             thread_mode: self.accel.thread_mode().map(|mode| mode.as_str().to_string()),
             slice_us: self.accel.slice_us(),
-            cpu: Some(qemu::cpu_model(&self.machine.guest, self.accel, &self.cpu, false)),
+            cpu: Some(qemu::cpu_model(&self.machine.guest, self.accel, &self.cpu, &Boot::new(1, 1))),
             memory_mib: Some(self.memory_mib.into()),
             origin: self.machine.origin.as_str().into(),
             sha256: self.machine.sha256.clone(),
@@ -252,7 +258,7 @@ impl Executor for Guest {
             task.choice.mode.clone().unwrap_or_default(),
             self.machine.sha256.clone().unwrap_or_default(),
             format!("{:?}", self.accel),
-            qemu::cpu_model(&self.machine.guest, self.accel, &self.cpu, task.boot.cost),
+            qemu::cpu_model(&self.machine.guest, self.accel, &self.cpu, &task.boot),
             self.memory_mib.to_string(),
             self.kernel_args.clone(),
             self.program.clone().unwrap_or_default(),
@@ -295,7 +301,7 @@ impl Executor for Guest {
     }
 
     fn row(&self, task: &Task) -> RowKey {
-        let cpu = qemu::cpu_model(&self.machine.guest, self.accel, &self.cpu, task.boot.cost);
+        let cpu = qemu::cpu_model(&self.machine.guest, self.accel, &self.cpu, &task.boot);
         RowKey {
             kernel: task.kernel.clone(),
             mode: task.choice.mode.clone(),

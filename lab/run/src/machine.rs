@@ -130,6 +130,12 @@ impl MachineSpec {
         Ok(Cpu { la57: self.la57, tlb: is_modelled.then(|| self.tlb.unwrap_or_default()) })
     }
 
+    /// Of several vCPUs. `found`: `None` for the lab's own machine.
+    pub fn can_count(&self, found: Option<&Machine>) -> bool {
+        let is_modelled = self.tlb.map_or(true, |tlb| tlb.is_modelled());
+        is_modelled && !self.is_kvm && found.map_or(true, |machine| machine.has_tlb_model)
+    }
+
     pub fn accel(&self, machine: &Machine) -> Accel {
         match self.is_kvm {
             true => Accel::Kvm,

@@ -134,6 +134,11 @@ impl Default for Matrix {
 }
 
 impl Matrix {
+    /// See [`Boot::is_counted_apart`].
+    pub fn is_counted_apart(&self) -> bool {
+        self.cost && self.vcpus.iter().any(|&vcpus| vcpus > 1)
+    }
+
     /// Checks every number before anything is built or booted.
     pub fn validate(&self) -> Result<()> {
         for &vcpus in &self.vcpus {
@@ -176,12 +181,6 @@ impl Matrix {
         }
         if self.units == Some(0) {
             return Err(Error::usage("0 units of work cannot be measured").remedy("choose --units 1 or more"));
-        }
-        if self.cost && (self.vcpus != [1] || self.nodes.unwrap_or(1) != 1) {
-            return Err(Error::usage(
-                "instructions are counted on one CPU only: with more, spinning waiters are counted in",
-            )
-            .remedy("leave out --cpus and --nodes, or leave out --cost"));
         }
         Ok(())
     }
@@ -276,6 +275,16 @@ impl Boot {
     /// A machine with nothing to do.
     pub fn new(vcpus: u32, nodes: u32) -> Boot {
         Boot { vcpus, nodes, cost: false, packages: Vec::new(), programs: Vec::new(), jobs: Vec::new() }
+    }
+
+    /// All instructions count, and are the guest's time.
+    pub fn is_timed_by_instructions(&self) -> bool {
+        self.cost && self.vcpus == 1
+    }
+
+    /// The machine tells the kernel's instructions from those of loops that wait.
+    pub fn is_counted_apart(&self) -> bool {
+        self.cost && self.vcpus > 1
     }
 
     fn add(&mut self, workload: &Workload, job: Job) {

@@ -106,16 +106,17 @@ impl Accel {
 }
 
 /// The value of `-cpu`.
-pub fn cpu_model(shape: &Guest, accel: Accel, cpu: &Cpu, cost: bool) -> String {
+pub fn cpu_model(shape: &Guest, accel: Accel, cpu: &Cpu, boot: &Boot) -> String {
     if accel == Accel::Kvm {
         return "host".into();
     }
     let tlb = cpu.tlb.as_ref().map(|tlb| tlb.cpu_flags());
     let words = [
         Some(shape.cpu.as_str()),
-        cost.then_some(shape.cpu_cost.as_str()),
+        boot.cost.then_some(shape.cpu_cost.as_str()),
         (!cpu.la57).then_some(shape.cpu_without_la57.as_str()),
         tlb.as_deref(),
+        boot.is_counted_apart().then_some(shape.cpu_count.as_str()),
     ];
     words.into_iter().flatten().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(",")
 }
@@ -125,12 +126,12 @@ pub fn arguments(hardware: &Hardware, boot: &Boot) -> Vec<OsString> {
     let mut args = Words(Vec::new());
     args.put(&["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
     args.put(&["-machine", &hardware.shape.machine, "-accel", &hardware.accel.argument()]);
-    args.put(&["-cpu", &cpu_model(hardware.shape, hardware.accel, &hardware.cpu, boot.cost)]);
+    args.put(&["-cpu", &cpu_model(hardware.shape, hardware.accel, &hardware.cpu, boot)]);
     args.put(&["-smp", &topology(boot.vcpus, boot.nodes)]);
     // QEMU wants the nodes' memory to add up.
     let node_mib = hardware.memory_mib / boot.nodes;
     args.put(&["-m", &format!("{}M", node_mib * boot.nodes)]);
-    if boot.cost {
+    if boot.is_timed_by_instructions() {
         args.put(&COST_ARGUMENTS);
     }
     if boot.nodes > 1 {
@@ -162,10 +163,11 @@ pub fn arguments(hardware: &Hardware, boot: &Boot) -> Vec<OsString> {
     args.path("-kernel", hardware.kernel);
     args.path("-initrd", hardware.initrd);
     let shape = hardware.shape;
-    let cost = if boot.cost { [COST_KERNEL_ARGUMENTS, &shape.words_cost] } else { ["", ""] };
+    let layout = if boot.cost { COST_KERNEL_ARGUMENTS } else { "" };
+    let timer = if boot.is_timed_by_instructions() { shape.words_cost.as_str() } else { "" };
     let clock = clock_words(hardware, boot);
     let modes = [hardware.mode_words, hardware.kernel_arguments];
-    let words = [[&shape.words, KERNEL_ARGUMENTS], [clock.as_str(), ""], cost, modes].concat();
+    let words = [[&shape.words, KERNEL_ARGUMENTS], [clock.as_str(), ""], [layout, timer], modes].concat();
     let words: Vec<&str> = words.into_iter().filter(|words| !words.is_empty()).collect();
     args.put(&["-append", &words.join(" ")]);
     args.0
@@ -175,7 +177,7 @@ pub fn arguments(hardware: &Hardware, boot: &Boot) -> Vec<OsString> {
 fn clock_words(hardware: &Hardware, boot: &Boot) -> String {
     let words = &hardware.shape.words_clock;
     match hardware.tsc_khz {
-        Some(khz) if !boot.cost && !words.is_empty() => format!("{words}{khz}"),
+        Some(khz) if !boot.is_timed_by_instructions() && !words.is_empty() => format!("{words}{khz}"),
         _ => String::new(),
     }
 }
@@ -232,6 +234,7 @@ mod tests {
             machine: "pc".into(),
             cpu: "max".into(),
             cpu_cost: "-erms,-fsrm".into(),
+            cpu_count: "tlb-count=on".into(),
             cpu_without_la57: "-la57".into(),
             port_bus: "virtio-serial-pci".into(),
             words: "console=ttyS0".into(),
@@ -355,6 +358,12 @@ mod tests {
         let cost = text(&boot(1, 1, true), tcg);
         assert!(cost.contains("-icount shift=0") && cost.contains("-erms"), "{cost}");
         assert!(!cost.contains("khz"), "instructions are the time: {cost}");
+        // With several vCPUs the machine counts, and the clock is this machine's.
+        let counted = text(&boot(8, 1, true), tcg);
+        assert!(!counted.contains("-icount") && !counted.contains("nolapic_timer"), "{counted}");
+        assert!(counted.contains("max,-erms,-fsrm,-la57,tlb-count=on -smp 8"), "{counted}");
+        assert!(counted.contains("tsc_early_khz=2100000 norandmaps mitigations=off"), "{counted}");
+        assert!(!plain.contains("tlb-count"), "{plain}");
         let multi = Accel::Tcg { thread_mode: ThreadMode::Multi, slice_us: Some(1000) };
         assert!(!text(&boot(2, 1, false), multi).contains("slice-us"));
     }
@@ -376,7 +385,7 @@ mod tests {
             ),
             (Accel::Kvm, Cpu::default(), false, "host"),
         ] {
-            assert_eq!(cpu_model(&shape(), accel, &cpu, cost), model);
+            assert_eq!(cpu_model(&shape(), accel, &cpu, &boot(1, 1, cost)), model);
             assert!(text_of(&boot(1, 1, cost), accel, cpu).contains(&format!("-cpu {model} -smp")));
         }
     }

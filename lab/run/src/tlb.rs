@@ -197,7 +197,7 @@ impl Tlb {
 
     /// What follows the CPU's name in `-cpu`. The oracle is on wherever there is a model to ask.
     pub fn cpu_flags(&self) -> String {
-        if self.preset == Preset::Stock {
+        if !self.is_modelled() {
             return "-pcid,-invpcid,tlb-model=off".into();
         }
         let mut text = format!("tlb-model=on,tlb-oracle=on,tlb-access-bit={}", self.access_bit.as_str());
@@ -216,9 +216,14 @@ impl Tlb {
         text
     }
 
+    /// There is something that counts.
+    pub fn is_modelled(&self) -> bool {
+        self.preset != Preset::Stock
+    }
+
     /// The same for a results file.
     pub fn record(&self) -> schema::Tlb {
-        let is_modelled = self.preset != Preset::Stock;
+        let is_modelled = self.is_modelled();
         let is_bounded = is_modelled && self.entries > 0;
         schema::Tlb {
             spec: self.to_string(),
