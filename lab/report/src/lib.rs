@@ -4,6 +4,7 @@ mod chart;
 mod compare_table;
 mod cost;
 mod finding;
+mod net;
 mod numbers;
 pub mod page;
 pub mod paper;

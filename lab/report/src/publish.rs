@@ -3,6 +3,7 @@
 //! results that are kept beside them, and from nothing else.
 
 use crate::cost::{cost_table, is_cost};
+use crate::net::{is_net, net_table};
 use crate::numbers::{figure, grouped, median, prose_percent};
 use crate::paper::found;
 use crate::picture;
@@ -99,9 +100,10 @@ fn differing(root: &Path) -> Result<Vec<(PathBuf, Vec<String>, String)>> {
         let Some(bytes) = kept(root, &file)? else { continue };
         let results = Results::from_json(&bytes, &file)?;
         let name = format!("{}-table", file.trim_end_matches(ENDING));
-        let table = match is_cost(&results) {
-            true => cost_table(&results),
-            false => demo_table(&results, &compared(&results)?),
+        let table = match () {
+            () if is_net(&results) => net_table(&results),
+            () if is_cost(&results) => cost_table(&results),
+            () => demo_table(&results, &compared(&results)?),
         };
         blocks.insert(name, table);
     }

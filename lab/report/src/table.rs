@@ -373,15 +373,23 @@ fn cost(results: &Results, options: &Options, lines: &mut Vec<String>) {
     }
     let variants = Variants::of(&rows);
     lines.push(String::new());
-    title("Cost per unit of work (1 vCPU, counted instructions)", Paint::Strong, options, lines);
+    // With several vCPUs the kernel's alone.
+    let words = match rows.iter().all(|row| row.instructions_per_unit.is_none()) {
+        true => "Cost per unit of work (the kernel's instructions)",
+        false => "Cost per unit of work (1 vCPU, counted instructions)",
+    };
+    title(words, Paint::Strong, options, lines);
     for row in rows {
         let mut tokens = vec![format!("{}:", heading(row, &variants))];
-        tokens.push(format!("{} instructions", median(row.instructions_per_unit)));
-        if let Some(spread) = row.instructions_per_unit {
+        let counted = row.instructions_per_unit.or(row.kernel_instructions_per_unit);
+        tokens.push(format!("{} instructions", median(counted)));
+        if let Some(spread) = counted {
             tokens.push(format!("(spread {:.2} %)", spread.width_share() * 100.0));
         }
         for (spread, name) in [
             (row.cycles_modelled_per_unit, "cycles (model)"),
+            (row.cycles_net_per_unit.map(|net| net.used), "cycles (net)"),
+            (row.cycles_net_per_unit.and(row.received_irq_per_unit), "targets"),
             (row.faults_per_unit, "faults"),
             // What instructions hide.
             (row.walks_per_unit, "walks"),

@@ -4,6 +4,7 @@
 use crate::cycles;
 use crate::judge::holds;
 use crate::mechanism::{self, Described};
+use crate::net;
 use crate::protocol::{GuestLog, Run};
 use crate::schema::{Control, Elided, Environment, Results, Row, Unmeasured};
 use crate::stats::{self, Spread};
@@ -121,9 +122,13 @@ pub fn aggregate(mut environment: Environment, logs: &[(RowKey, GuestLog)]) -> R
         results.rows.push(row);
         group.judge(&mut results.controls);
     }
-    if results.rows.iter().any(|row| row.cycles_modelled_per_unit.is_some()) {
-        results.environment.cycle_costs = cycles::constants();
-        results.environment.cycle_costs.extend(described.prices());
+    let is_modelled = results.rows.iter().any(|row| row.cycles_modelled_per_unit.is_some());
+    let is_net = results.rows.iter().any(|row| row.cycles_net_per_unit.is_some());
+    let costs = &mut results.environment.cycle_costs;
+    costs.extend(is_modelled.then(cycles::constants).into_iter().flatten());
+    costs.extend(is_net.then(net::constants).into_iter().flatten());
+    if is_modelled || is_net {
+        costs.extend(described.prices());
     }
     Ok(results)
 }
@@ -274,6 +279,11 @@ impl<'a> Group<'a> {
             insert_ops_per_unit: self.per_unit("insert_ops"),
             needed_per_unit: self.per_unit("needed"),
             unasked_per_unit: self.per_unit("unasked"),
+            kernel_instructions_per_unit: self.per_unit("kernel_instructions"),
+            handler_instructions_per_unit: self.per_unit("handler_instructions"),
+            spin_instructions_per_unit: self.per_unit("spin_instructions"),
+            timer_instructions_per_unit: self.per_unit("timer_instructions"),
+            cycles_net_per_unit: net::of(&self.runs, |run| described.priced(&run.mechanisms)),
         })
     }
 

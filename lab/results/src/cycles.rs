@@ -34,6 +34,13 @@ impl Cost {
             End::High => self.high,
         }
     }
+
+    /// What was counted at this price; `None` if it was not, and every machine counts it.
+    pub(crate) fn of(&self, count: impl Fn(&str) -> Option<f64>, end: End) -> Option<f64> {
+        let free = self.less.map_or(Some(0.0), &count)?;
+        let counted = count(self.counter).or(self.is_optional.then_some(0.0))?;
+        Some((counted - free).max(0.0) * self.at(end))
+    }
 }
 
 /// Which of the published figures to take.
@@ -152,14 +159,7 @@ pub const COSTS: &[Cost] = &[
 
 /// The sum over the table; `None` if anything in it was not counted that every machine has.
 pub fn modelled(count: impl Fn(&str) -> Option<f64>, end: End) -> Option<f64> {
-    COSTS
-        .iter()
-        .map(|cost| {
-            let free = cost.less.map_or(Some(0.0), &count)?;
-            let counted = count(cost.counter).or(cost.is_optional.then_some(0.0))?;
-            Some((counted - free).max(0.0) * cost.at(end))
-        })
-        .sum()
+    COSTS.iter().map(|cost| cost.of(&count, end)).sum()
 }
 
 /// Of one repeat.
@@ -173,7 +173,7 @@ pub fn constants() -> BTreeMap<String, f64> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use std::fmt::Write;
     use std::{fs, path::Path};
@@ -243,10 +243,9 @@ mod tests {
         assert_eq!(modelled(count, End::Middle), Some(0.0));
     }
 
-    const PAGE: &str = "docs/reference/modelled-cycles.md";
     const MARK: &str = "<!-- from here on written by UPDATE_EXPECT=1 make test-unit -->\n";
 
-    /// Medians per unit of rows of the command in [`PAGE`].
+    /// Medians per unit of rows of the command in docs/reference/modelled-cycles.md.
     const MEASURED: &[(&str, &[(&str, f64)])] = &[
         ("anon-r-seq", &[("instructions", 1070.1), ("walks", 2.0)]),
         ("context-switch", &[("instructions", 5315.4), ("walks", 5.1), ("cr3_flush", 1.0)]),
@@ -255,7 +254,7 @@ mod tests {
     ];
 
     /// An item of a list, in lines of up to 116 columns.
-    fn item(text: &str) -> String {
+    pub(crate) fn item(text: &str) -> String {
         let mut lines = vec![String::from("-")];
         for word in text.split(' ') {
             if lines.last().is_some_and(|line| line.chars().count() + word.chars().count() >= 116) {
@@ -302,19 +301,21 @@ mod tests {
         text
     }
 
-    #[test]
-    fn the_page_shows_the_table() {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(PAGE);
+    /// Whether what stands behind the mark on `page` is `tables`, which come from `source`.
+    pub(crate) fn written(page: &str, source: &str, tables: &str) {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(page);
         let found = fs::read_to_string(&path).expect("the page");
         let (prose, _) = found.split_once(MARK).expect("the mark");
-        let page = format!("{prose}{MARK}{}", tables());
+        let text = format!("{prose}{MARK}{tables}");
         if std::env::var_os("UPDATE_EXPECT").is_some() {
-            fs::write(&path, &page).expect("written");
+            fs::write(&path, &text).expect("written");
             return;
         }
-        assert!(
-            found == page,
-            "{PAGE} does not show lab/results/src/cycles.rs: UPDATE_EXPECT=1 make test-unit"
-        );
+        assert!(found == text, "{page} does not show {source}: UPDATE_EXPECT=1 make test-unit");
+    }
+
+    #[test]
+    fn the_page_shows_the_table() {
+        written("docs/reference/modelled-cycles.md", "lab/results/src/cycles.rs", &tables());
     }
 }

@@ -7,6 +7,7 @@ pub mod compare;
 pub mod cycles;
 pub mod judge;
 pub mod mechanism;
+pub mod net;
 mod old;
 pub mod paper;
 pub mod protocol;

@@ -11,7 +11,7 @@ mod row;
 pub use conditions::{Condition, CONDITIONS};
 pub use counters::{counter, Counter, Source, COUNTERS};
 pub use environment::{Environment, Host, Kernel, Qemu, Tlb};
-pub use row::{Elided, Row};
+pub use row::{Elided, Net, Row};
 
 use ceasefire_base::{Error, Result};
 use serde::{Deserialize, Serialize};

@@ -239,12 +239,21 @@ pub(crate) fn cost(results: &Results, level: Level) -> Markup {
     }
     let is_counted = |counter: &&Counter| rows.iter().any(|row| (counter.get)(row).is_some());
     let hidden: Vec<&Counter> = HIDDEN.iter().filter_map(|key| counter(key)).filter(is_counted).collect();
-    let modelled = counter("cycles_modelled").filter(is_counted);
+    let is_net = rows.iter().any(|row| row.cycles_net_per_unit.is_some());
+    let counted = counter("instructions").filter(is_counted);
+    let [counted, modelled] = match is_net {
+        // Of several vCPUs the kernel's alone, and not beside those of one: they do not compare.
+        true => [counted.or(counter("kernel_instructions")), counter("cycles_net")],
+        false => [counter("instructions"), counter("cycles_modelled").filter(is_counted)],
+    };
+    let instructions = |row: &Row| row.instructions_per_unit.or(row.kernel_instructions_per_unit);
     let baseline = rows::kernels(&rows).into_iter().next().unwrap_or_default();
     let inner = html! {
         thead { tr {
             @for name in ["workload", "kernel", "unit"] { th.text scope="col" { (name) } }
-            @for name in ["instructions", "range", "against baseline"] { th scope="col" { (name) } }
+            @for name in [counted.map_or("instructions", |counter| counter.title), "range", "against baseline"] {
+                th scope="col" { (name) }
+            }
             @if let Some(counter) = modelled {
                 th scope="col" title=(counter.meaning) { (counter.title) }
                 th scope="col" { "against baseline" }
@@ -259,9 +268,9 @@ pub(crate) fn cost(results: &Results, level: Level) -> Markup {
                     th.text scope="row" { (row.workload) }
                     td.text { (row.kernel_label()) }
                     td.text { (row.unit) }
-                    (cell(row.instructions_per_unit, false))
-                    td { (range(row.instructions_per_unit)) }
-                    td { (against(base, row, |row| row.instructions_per_unit)) }
+                    (cell(instructions(row), false))
+                    td { (range(instructions(row))) }
+                    td { (against(base, row, instructions)) }
                     @if let Some(counter) = modelled {
                         (cell((counter.get)(row), false))
                         td { (against(base, row, counter.get)) }
@@ -275,10 +284,17 @@ pub(crate) fn cost(results: &Results, level: Level) -> Markup {
     html! {
         (level.heading("Cost"))
         p.note {
-            "Instructions per unit of work at one vCPU, counted by the emulator without probes. Instructions hide the price of \
-             CR3 loads, INVLPG and access-bit assists"
+            @if is_net {
+                "Instructions of the kernel per unit of work, on all vCPUs, without loops that wait and without timers. "
+            } @else {
+                "Instructions per unit of work at one vCPU, counted by the emulator without probes. "
+            }
+            "Instructions hide the price of CR3 loads, INVLPG and access-bit assists"
             @if hidden.is_empty() { "." } @else { ": their numbers stand beside." }
-            @if modelled.is_some() {
+            @if is_net {
+                " Cycles (net) charge a published price for each, and for what the senders and the targets of interrupts pay \
+                 (docs/reference/net-cycles.md): they compare two kernels on the same work and are not a time."
+            } @else if modelled.is_some() {
                 " Cycles (model) charge a published price for each, the same for every kernel \
                  (docs/reference/modelled-cycles.md): they compare two kernels on the \
                  same work and are not a time."

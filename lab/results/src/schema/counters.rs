@@ -135,6 +135,43 @@ pub const COUNTERS: &[Counter] = &[
         get: |row| row.instructions_per_unit,
     },
     Counter {
+        key: "kernel_instructions",
+        title: "kernel instructions",
+        meaning: "Instructions at CPL 0 of all vCPUs, in cost rows of several vCPUs: without loops that wait and without the handlers \
+                  of timers, with the handlers of other interrupts.",
+        source: Source::Machine,
+        get: |row| row.kernel_instructions_per_unit,
+    },
+    Counter {
+        key: "handler_instructions",
+        title: "in handlers",
+        meaning: "Of these, the ones in handlers of interrupts.",
+        source: Source::Machine,
+        get: |row| row.handler_instructions_per_unit,
+    },
+    Counter {
+        key: "spin_instructions",
+        title: "in loops that wait",
+        meaning: "Instructions at CPL 0 between a PAUSE and the same PAUSE; how many depends on the host.",
+        source: Source::Machine,
+        get: |row| row.spin_instructions_per_unit,
+    },
+    Counter {
+        key: "timer_instructions",
+        title: "in timers' handlers",
+        meaning: "Instructions at CPL 0 in handlers of the vCPUs' timers; how many depends on the host.",
+        source: Source::Machine,
+        get: |row| row.timer_instructions_per_unit,
+    },
+    Counter {
+        key: "cycles_net",
+        title: "cycles (net)",
+        meaning: "Kernel instructions and what they hide, as in cycles (model), plus what the sender and the targets of an interrupt pay, \
+                  each at a published price; in cost rows of several vCPUs. Not a time.",
+        source: Source::Model,
+        get: |row| row.cycles_net_per_unit.map(|net| net.used),
+    },
+    Counter {
         key: "ns",
         title: "time (ns)",
         meaning: "Wall-clock time of the measured part in nanoseconds; on a host alone, since an emulated machine's clock tells nothing.",

@@ -15,6 +15,14 @@ pub struct Elided {
     pub set: Spread,
 }
 
+/// Per unit, at the low, the used and the high end of the published prices: see `net`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Net {
+    pub low: Spread,
+    pub used: Spread,
+    pub high: Spread,
+}
+
 /// One workload at one thread count on one kernel and machine; counts are per unit of work.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {
@@ -64,7 +72,7 @@ pub struct Row {
     /// Sent or received spreads over 10 % of its median.
     #[serde(default)]
     pub noisy: bool,
-    /// Measured for cost: one vCPU, counted instructions, no probes.
+    /// Measured for cost: no probes; counted instructions with one vCPU, the kernel's alone with several.
     #[serde(default)]
     pub cost: bool,
     #[serde(default)]
@@ -151,6 +159,20 @@ pub struct Row {
     /// ... and the latter alone.
     #[serde(default)]
     pub unasked_per_unit: Option<Spread>,
+    /// Cost rows of several vCPUs: instructions at CPL 0 but those of loops that wait and of timers' handlers ...
+    #[serde(default)]
+    pub kernel_instructions_per_unit: Option<Spread>,
+    /// ... and of them, those in handlers of other interrupts.
+    #[serde(default)]
+    pub handler_instructions_per_unit: Option<Spread>,
+    /// The rest of CPL 0.
+    #[serde(default)]
+    pub spin_instructions_per_unit: Option<Spread>,
+    #[serde(default)]
+    pub timer_instructions_per_unit: Option<Spread>,
+    /// Null where any of its counts is.
+    #[serde(default)]
+    pub cycles_net_per_unit: Option<Net>,
 }
 
 impl Row {
