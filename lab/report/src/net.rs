@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The published table of what a kernel gains or loses where CPUs interrupt each other.
 
-use crate::numbers::{figure, median};
+use crate::numbers::{figure, median, prose_percent};
 use crate::publish::{condition, hashes, minus, wrapped};
 use crate::rows::{in_order, kernels, list};
 use ceasefire_base::text::count;
@@ -51,7 +51,7 @@ pub(crate) fn net_table(results: &Results) -> String {
     let is_named = others.len() > 1;
     let name = if is_named { " kernel |" } else { "" };
     text += &format!(
-        "\n| unit of |{name} kernel instructions | targets | cycles, low | used | high | |\n|---|{}---|---|---|---|---|---|\n",
+        "\n| unit of |{name} kernel instructions | targets | cycles, low | used | high | used, share | |\n|---|{}---|---|---|---|---|---|---|\n",
         if is_named { "---|" } else { "" }
     );
     let mut bad = Vec::new();
@@ -70,13 +70,14 @@ pub(crate) fn net_table(results: &Results) -> String {
         let name = if is_named { format!(" `{}` |", row.kernel_label()) } else { String::new() };
         let to = |get: fn(&Row) -> Option<Spread>| format!("{} to {}", median(get(base)), median(get(row)));
         text += &format!(
-            "| `{}` |{name} {} | {} | {} | {} | {} | {verdict} |\n",
+            "| `{}` |{name} {} | {} | {} | {} | {} | {} | {verdict} |\n",
             row.workload,
             to(|row| row.kernel_instructions_per_unit),
             to(|row| row.received_irq_per_unit),
             change(changed.low),
             change(changed.used),
-            change(changed.high)
+            change(changed.high),
+            prose_percent(changed.used.median / old.used.median * 100.0)
         );
     }
     let bad = match bad.is_empty() {

@@ -251,6 +251,34 @@ fn cycles_are_modelled_per_repeat_from_everything_or_not_at_all() {
     assert_eq!(shared.rows[0].cycles_modelled_per_unit, None, "no instructions, no model");
 }
 
+/// Per unit, at all three ends, and of every repeat; one vCPU's rows have none.
+#[test]
+fn rows_of_several_vcpus_are_net_of_interrupts() {
+    let rest = "\"walks\":10,\"speculative_walks\":0,\"assists_accessed\":0,\"assists_dirty\":0,\"cr3_flush\":0,\
+                \"cr3_noflush\":0,\"invlpg\":0,\"invpcid\":0,\"ipis\":10,\"ipi_targets\":70,\"received_irq\":70,\
+                \"spin_instructions\":5,\"handler_instructions\":2000,\"timer_instructions\":300";
+    let repeats = |rest: &str| {
+        let one = |(repeat, kernel): (u32, u32)| {
+            run("w", repeat, 10, "aa", &format!("\"kernel_instructions\":{kernel},{rest}"), "null")
+        };
+        results(&[(0, 10_000), (1, 20_000)].map(one)).expect("rows")
+    };
+    let counted = repeats(rest);
+    let (row, costs) = (&counted.rows[0], &counted.environment.cycle_costs);
+    assert_eq!(row.kernel_instructions_per_unit.map(|it| (it.min, it.max)), Some((1_000.0, 2_000.0)));
+    assert_eq!(row.handler_instructions_per_unit.map(|it| it.median), Some(200.0));
+    // For each unit one walk, one IPI and 7 targets.
+    let net = row.cycles_net_per_unit.expect("counted");
+    assert_eq!((net.low.min, net.low.max), (1_000.0 + 34.0 + 300.0 + 1_400.0, 2_734.0 + 1_000.0));
+    assert_eq!(net.used.min, 1_000.0 + 39.5 + 600.0 + 7.0 * 270.0 + 7.0 * 175.0);
+    assert_eq!(net.high.min, 1_000.0 + 45.0 + 900.0 + 7.0 * 340.0 + 7.0 * 350.0);
+    assert_eq!(row.cycles_modelled_per_unit, None, "that is of all instructions");
+    assert_eq!((costs.get("interrupt taken"), costs.get("instruction")), (Some(&270.0), None));
+    let lacking = repeats(&rest.replace("\"ipi_targets\":70", "\"ipi_targets\":null"));
+    assert_eq!(lacking.rows[0].cycles_net_per_unit, None);
+    assert!(lacking.environment.cycle_costs.is_empty());
+}
+
 fn abis_results(counters: &[&str]) -> Results {
     let runs: Vec<String> = counters
         .iter()
