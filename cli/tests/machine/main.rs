@@ -15,9 +15,10 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 /// The options under which the rules must hold: for the CPU, and for the guest's command line.
-const SHAPES: [(&str, &str); 9] = [
+const SHAPES: [(&str, &str); 10] = [
     ("tlb-oracle=on", "oracle"),
     ("tlb-oracle=on,tlb-insert=on", "oracle insert"),
+    ("tlb-oracle=on,tlb-insert=on,tlb-count=on", "oracle insert count"),
     ("tlb-oracle=on,tlb-insert=on,tlb-psc=32,tlb-access-bit=dirty", "oracle insert psc=32 dirty"),
     ("tlb-oracle=on,tlb-insert=on,tlb-psc=32,tlb-access-bit=denied", "oracle insert psc=32 denied"),
     ("tlb-oracle=on,tlb-insert=on,tlb-psc=32,tlb-entries=64", "oracle insert psc=32 entries=64"),
@@ -120,12 +121,13 @@ struct Break {
 
 /// The options that a rule needs, for the CPU and for the guest.
 fn options_for(rule: &Rule) -> (Vec<String>, Vec<&'static str>) {
-    let table: [(&str, &str, &str); 6] = [
+    let table: [(&str, &str, &str); 7] = [
         ("STRUCTURES", "tlb-psc=32", "psc=32"),
         ("SPECULATION", "tlb-speculation-us=20", "speculation"),
         ("BOUNDED", "tlb-entries=64", "entries=64"),
         ("ORACLE", "tlb-oracle=on", "oracle"),
         ("INSERT", "tlb-insert=on", "insert"),
+        ("COUNT", "tlb-count=on", "count"),
         ("NO_PCID", "-pcid,-invpcid", ""),
     ];
     let needed = || table.iter().filter(|(need, _, _)| rule.needs(need));
@@ -393,6 +395,7 @@ fn need_in_words(need: &str) -> &str {
         "NO_ORACLE" => "no oracle",
         "INSERT" => "tlb-insert",
         "NO_INSERT" => "no tlb-insert",
+        "COUNT" => "tlb-count",
         "CPUS2" => "2 vCPUs",
         "CPUS4" => "4 vCPUs",
         "LA57" => "la57",

@@ -52,6 +52,7 @@ static const char *missing(unsigned int needs)
 		{ ICOUNT, option("icount"), "icount" },
 		{ INSERT, option("insert"), "the insertion" },
 		{ NO_INSERT, !option("insert"), "no insertion" },
+		{ COUNT, option("count"), "the count of instructions" },
 	};
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)

@@ -35,6 +35,7 @@ enum need {
 	NO_INSERT = 1 << 18,
 	DENIED_MARKS = 1 << 19,
 	DENIED_SPARES = 1 << 20,
+	COUNT = 1 << 21,	/* tlb-count=on */
 };
 
 struct rule {
