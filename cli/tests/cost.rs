@@ -44,3 +44,32 @@ fn repeats(workloads: &[&str], tlb: &str) {
         assert!(median > 0.0 && (max - min) / median <= share_max, "{walks}");
     }
 }
+
+/// On several vCPUs the machine counts, and each spared target shows: a handler of some 300 instructions and a flush.
+#[test]
+fn the_kernels_instructions_are_counted_on_eight_vcpus() {
+    let out = Scratch::new("net");
+    let kernels = "abis:off,abis:full";
+    let args =
+        ["munmap", "--cost", "--cpus", "8", "--repeats", "3", "--kernel", kernels, "--tlb", "hardware"];
+    let results = lab_run(&out, &args);
+    let rows = results["rows"].as_array().expect("rows");
+    assert_eq!(rows.len(), 2, "{results}");
+    let median = |row: &serde_json::Value, name: &str| row[name]["median"].as_f64().expect("counted");
+    for row in rows {
+        assert!(row["cpu"].as_str().is_some_and(|cpu| cpu.ends_with(",tlb-count=on")), "{row}");
+        assert!(row["instructions_per_unit"].is_null() && row["sent_per_unit"].is_null(), "{row}");
+        println!("{}: {}", row["mode"], row["kernel_instructions_per_unit"]);
+    }
+    let (off, full) = (&rows[0], &rows[1]);
+    assert!((median(off, "received_irq_per_unit") - 7.0).abs() < 0.1, "{off}");
+    assert!(median(full, "received_irq_per_unit") < 0.1, "{full}");
+    let handler = median(off, "handler_instructions_per_unit") / 7.0;
+    assert!((200.0..500.0).contains(&handler), "a handler of {handler} instructions");
+    // Nobody waits long where who waits ends its turn.
+    assert!(median(off, "spin_instructions_per_unit") < 50.0, "{off}");
+    for end in ["low", "used", "high"] {
+        let net = |row: &serde_json::Value| median(&row["cycles_net_per_unit"], end);
+        assert!(net(full) < net(off), "at the {end} prices");
+    }
+}
