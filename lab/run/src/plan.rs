@@ -419,7 +419,6 @@ mod tests {
             |r| r.boots = 101,
             |r| (r.vcpus, r.boots, r.cost) = (vec![1], 2, true),
             |r| r.units = Some(0),
-            |r| r.cost = true,
         ];
         for change in cases {
             let mut matrix = matrix();
@@ -429,6 +428,17 @@ mod tests {
             assert!(error.remedy.is_some(), "{error} has no remedy");
         }
         matrix().validate().expect("the unchanged matrix is right");
+    }
+
+    #[test]
+    fn instructions_are_the_time_of_one_cpu_and_counted_apart_on_several() {
+        let cost = |vcpus: &[u32]| Matrix { cost: true, vcpus: vcpus.to_vec(), ..matrix() };
+        assert!(!cost(&[1]).is_counted_apart() && cost(&[1, 8]).is_counted_apart());
+        assert!(!matrix().is_counted_apart(), "that is no cost row");
+        for boot in cost(&[1, 8]).plan(&catalog()).expect("plans").boots {
+            assert_eq!(boot.is_timed_by_instructions(), boot.vcpus == 1);
+            assert_eq!(boot.is_counted_apart(), boot.vcpus == 8);
+        }
     }
 
     #[test]
