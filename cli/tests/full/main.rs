@@ -413,7 +413,7 @@ fn under_page_table_isolation_it_is_refused() {
 /// As CPU 254 and above: whom no entry can name inserts nothing, and what it maps is flushed as ever.
 #[test]
 fn cpus_that_nothing_can_name_insert_nothing() {
-    let args = [&["owner", "stress-mix", "--units", "300"][..], &EIGHT].concat();
+    let args = [&["owner", "stress-mix", "--units", "400"][..], &EIGHT].concat();
     let results = checked::clean(&args, &kernel("full", "abis_cpus=4"));
     for workload in ["owner", "stress-mix"] {
         let row = row(&results, workload, 8);
