@@ -7,6 +7,7 @@
  */
 #include <sys/mman.h>
 
+#include "support/opt_in.h"
 #include "workload.h"
 
 struct shared {
@@ -18,7 +19,10 @@ struct shared {
 static int setup(struct run *run)
 {
 	static struct shared shared;
+	int error = opt_in(run);
 
+	if (error)
+		return error;
 	run->data = &shared;
 	shared.holders = option_u64("holders", run->threads - 1);
 	if (shared.holders >= run->threads)
