@@ -77,6 +77,7 @@ static inline void abis_hold_init(struct abis_hold *hold, bool deferred)
 
 DECLARE_STATIC_KEY_FALSE(abis_eliding_key);
 DECLARE_PER_CPU(u64[ABIS_SITES], abis_accessed);
+DECLARE_PER_CPU(struct abis_hold, abis_gather_hold);
 
 void __abis_table_free(struct ptdesc *ptdesc);
 pte_t __abis_mkuncached(struct vm_area_struct *vma, pte_t *ptep, pte_t pte);

@@ -75,8 +75,8 @@ static inline bool abis_inserts_protected(const struct mmu_gather *tlb,
 					  unsigned long start, unsigned long end,
 					  unsigned long cp_flags)
 {
-	return abis_inserting() && abis_pays(vma->vm_mm) &&
-	       __abis_inserts_protected(tlb, vma, start, end, cp_flags);
+	return abis_inserting() && test_bit(MMF_ABIS_NO_BARRIER, &vma->vm_mm->flags) &&
+	       abis_pays(vma->vm_mm) && __abis_inserts_protected(tlb, vma, start, end, cp_flags);
 }
 
 /*
@@ -95,7 +95,8 @@ static inline bool abis_keep_protected(struct vm_area_struct *vma, unsigned long
 /* tlb_abis_unlock(), and what was held back is inserted. Whatever was switched off meanwhile. */
 static inline void abis_unlock_protected(struct mmu_gather *tlb, struct vm_area_struct *vma)
 {
-	if (static_branch_unlikely(&abis_used_key))
+	if (static_branch_unlikely(&abis_used_key) &&
+	    (raw_cpu_read(abis_gather_hold.pages) || raw_cpu_read(abis_keeping)))
 		__abis_unlock_protected(tlb, vma);
 }
 

@@ -14,8 +14,6 @@
 #define ABIS_GATHERS_OPEN	((1ull << 24) - 1)	/* more than there can be tasks */
 #define ABIS_GATHERS_BEGUN	(1ull << 24)
 
-DECLARE_PER_CPU(struct abis_hold, abis_gather_hold);
-
 bool __tlb_abis_elide(struct mmu_gather *tlb, pte_t *ptep, pte_t pte,
 		      unsigned int nr, unsigned long address, enum abis_site site);
 pte_t __tlb_abis_get_and_clear_ptes(struct mmu_gather *tlb, unsigned long address,

@@ -9,11 +9,12 @@
  *
  * Each address space has an account. An insertion costs points. A flush that was
  * left out, or done by the one CPU, because the pages were inserted brings some for
- * each CPU that Linux would have interrupted. Without points nothing is inserted. An
- * address space begins with none, since one thread alone has nothing to gain. Each
- * further thread that begins brings some to try with, since pages are read long before
- * their flushes are due. Where that does not pay it is spent once, and then there is a
- * comparison in each fault.
+ * each CPU that Linux would have interrupted. Without points nothing is inserted: an
+ * address space that faults and never unmaps, or in which nobody else runs, pays
+ * what it had to begin with, once, and then for a comparison in each fault. Each
+ * thread that begins brings some to try with, since pages are read long before their
+ * flushes are due. Nothing to begin with was tried: PBZIP2, which maps its buffers before
+ * it has threads, then receives four times as many interrupts.
  *
  * What insertion could bring is seen without inserting: it is the flush that goes
  * to everyone. Half of what such a flush costs is put by, and when it is enough for

@@ -42,8 +42,7 @@ bool __abis_inserts_protected(const struct mmu_gather *tlb,
 			      const struct vm_area_struct *vma, unsigned long start,
 			      unsigned long end, unsigned long cp_flags)
 {
-	return test_bit(MMF_ABIS_NO_BARRIER, &vma->vm_mm->flags) && !vma->vm_file &&
-	       !(cp_flags & (MM_CP_PROT_NUMA | MM_CP_UFFD_WP_ALL)) &&
+	return !vma->vm_file && !(cp_flags & (MM_CP_PROT_NUMA | MM_CP_UFFD_WP_ALL)) &&
 	       end - start <= SLOTS_MAX * PAGE_SIZE && !((start ^ (end - 1)) & PMD_MASK) &&
 	       !tlb->end && !tlb->abis_kept;
 }

@@ -29,6 +29,7 @@ enum abis_lag {
 #define ABIS_NO_ROUND	U64_MAX
 
 #define ABIS_HIDING_START	64
+#define ABIS_POINTS_START	160
 
 static inline void abis_context_init(struct abis_context *abis)
 {
@@ -48,8 +49,7 @@ static inline void abis_context_init(struct abis_context *abis)
 #ifdef CONFIG_ABIS_DEBUG
 	atomic_set(&abis->publishing, 0);
 #endif
-	/* One thread alone has nothing to gain: see mm/abis/adapt.c. */
-	abis->points = 0;
+	abis->points = ABIS_POINTS_START;
 	abis->earned = 0;
 #endif
 }
