@@ -16,16 +16,17 @@ pub(crate) fn is_net(results: &Results) -> bool {
 }
 
 /// `−2,365 [−2,401, −2,300]`
+fn signed(value: f64) -> String {
+    let text = minus(&figure(value));
+    if value > 0.0 {
+        format!("+{text}")
+    } else {
+        text
+    }
+}
+
 fn change(spread: Spread) -> String {
-    let ends = [spread.median, spread.min, spread.max].map(|value| {
-        let text = minus(&figure(value));
-        if value > 0.0 {
-            format!("+{text}")
-        } else {
-            text
-        }
-    });
-    let [median, min, max] = ends;
+    let [median, min, max] = [spread.median, spread.min, spread.max].map(signed);
     if min == max {
         median
     } else {
@@ -33,7 +34,6 @@ fn change(spread: Spread) -> String {
     }
 }
 
-/// A line for each workload and each kernel or mode but the first, which it is held against.
 pub(crate) fn net_table(results: &Results) -> String {
     let rows = in_order(results, true);
     let labels = kernels(&rows);
@@ -44,7 +44,7 @@ pub(crate) fn net_table(results: &Results) -> String {
     let base = labels.first().cloned().unwrap_or_default();
     let others: Vec<String> = labels.iter().skip(1).map(|label| format!("`{label}`")).collect();
     let sentence = format!(
-        "Cycles are changes per unit of work, {} against `{base}`: medians, and the ends as far apart as any two boots.",
+        "Cycles are changes per unit of work, {} against `{base}`: medians, and at low prices the ends, as far apart as any two boots.",
         list(&others)
     );
     text += &format!("\n{}", wrapped(&sentence, ""));
@@ -75,8 +75,8 @@ pub(crate) fn net_table(results: &Results) -> String {
             to(|row| row.kernel_instructions_per_unit),
             to(|row| row.received_irq_per_unit),
             change(changed.low),
-            change(changed.used),
-            change(changed.high),
+            signed(changed.used.median),
+            signed(changed.high.median),
             prose_percent(changed.used.median / old.used.median * 100.0)
         );
     }
