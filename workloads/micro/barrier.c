@@ -30,14 +30,15 @@ static struct {
 
 static int setup(struct run *run)
 {
+	bool is_refused = option_u64("refuse", 0);
 	int error;
 
 	if (!run->units || run->units > UNITS_MAX)
 		return workload_fail(run, "units is %llu, and must be 1 to %lu", (unsigned long long)run->units, UNITS_MAX);
 	/* A kernel that leaves nothing out does not know the call. */
-	if (option_u64("refuse", 0) && mechanism_prctl(0))
+	if (is_refused && mechanism_prctl(0))
 		return workload_fail(run, "the mechanism's prctl was refused");
-	error = opt_in(run);
+	error = opt_in(run, is_refused);
 	if (error)
 		return error;
 	barrier.is_again = option_u64("again", 0);

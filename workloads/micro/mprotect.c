@@ -15,7 +15,7 @@ struct mprotect {
 static int setup(struct run *run)
 {
 	static struct mprotect state;
-	int error = opt_in(run);
+	int error = opt_in(run, false);
 
 	if (error)
 		return error;

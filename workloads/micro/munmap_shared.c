@@ -19,7 +19,7 @@ struct shared {
 static int setup(struct run *run)
 {
 	static struct shared shared;
-	int error = opt_in(run);
+	int error = opt_in(run, false);
 
 	if (error)
 		return error;

@@ -263,7 +263,7 @@ static int setup(struct run *run)
 	if (!error)
 		error = settings_change(run, "thp", thp_settings, sizeof(thp_settings) / sizeof(thp_settings[0]));
 	if (!error)
-		error = opt_in(run);
+		error = opt_in(run, false);
 	/* What a mechanism does with few pages alone, it is to do with some. */
 	mix.protect_bytes = option_u64("opt-in", 0) ? OWN_BYTES / 2 : OWN_BYTES;
 	mix.zeros = open("/dev/zero", O_RDONLY | O_CLOEXEC);

@@ -31,24 +31,22 @@ static int said_in_child(void)
 	return WEXITSTATUS(status);
 }
 
-/* The mechanism must say so, and in a child, which has said nothing yet, 1. What was refused stays so in both. */
-static int look(struct run *run, int expected)
+/* The mechanism must say @here, and @in_child to a child, which has said nothing yet. */
+static int look(struct run *run, int here, int in_child)
 {
 	const int said = mechanism_prctl_get();
-	int in_child;
+	int said_there;
 
 	/* A kernel that leaves nothing out does not know the call. */
 	if (!*mechanism_switch())
 		return 0;
-	in_child = said_in_child();
-	if (said != 0 && (said != expected || in_child != 1))
-		return workload_fail(run, "the mechanism's prctl says %d, and %d in a child, not %d and 1", said, in_child, expected);
-	if (said == 0 && in_child != 0)
-		return workload_fail(run, "what was refused is %d in a child", in_child);
-	return 0;
+	said_there = said_in_child();
+	if (said == here && said_there == in_child)
+		return 0;
+	return workload_fail(run, "the mechanism's prctl says %d, and %d in a child, not %d and %d", said, said_there, here, in_child);
 }
 
-int opt_in(struct run *run)
+int opt_in(struct run *run, bool is_refused)
 {
 	const uint64_t how = option_u64("opt-in", NOTHING);
 	int error;
@@ -59,13 +57,15 @@ int opt_in(struct run *run)
 	case PRCTL:
 		if (mechanism_prctl(2))
 			return workload_fail(run, "the mechanism's prctl was refused");
-		return look(run, 2);
+		return look(run, 2, 1);
 	case USE_MEMBARRIER:
 	case REGISTER:
 		error = membarrier(run, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
 		if (!error && how == USE_MEMBARRIER)
 			error = membarrier(run, MEMBARRIER_CMD_PRIVATE_EXPEDITED);
-		return error ? error : look(run, how == REGISTER ? 1 : 2);
+		if (error)
+			return error;
+		return is_refused ? look(run, 0, 0) : look(run, how == REGISTER ? 1 : 2, 1);
 	}
 	return workload_fail(run, "opt-in=%" PRIu64 " is neither 1 (membarrier), 2 (prctl) nor 3 (registering alone)", how);
 }

@@ -9,7 +9,10 @@
 
 #include "workload.h"
 
-/* Does nothing where it was not asked for. Return: 0, or a negative errno after the reason is said. */
-int opt_in(struct run *run);
+/*
+ * @is_refused: the process has refused, and that must last. Does nothing where it was not
+ * asked for. Return: 0, or a negative errno after the reason is said.
+ */
+int opt_in(struct run *run, bool is_refused);
 
 #endif

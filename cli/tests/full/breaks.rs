@@ -27,7 +27,7 @@ use Shows::{Anyhow, Check, NoGain, Refused, Stale};
 
 /// Each break of mode full, a command that must find it, and how.
 #[rustfmt::skip]
-const BREAKS: [(&str, &str, Shows); 36] = [
+const BREAKS: [(&str, &str, Shows); 37] = [
     ("owed-ignored-on-switch", "owner --units 4000 --cpus 8 --nodes 2", Stale),
     ("owed-ignored-on-lazy", "owner --units 4000 --cpus 8 --nodes 2", Stale),
     ("owed-one-look", "owner --units 4000 --cpus 8 --nodes 2", Check),
@@ -44,6 +44,7 @@ const BREAKS: [(&str, &str, Shows); 36] = [
     ("replay-short", "refault --units 4000 --cpus 4 --nodes 2", Check),
     ("insert-over-shared", "overlap --cpus 8 --nodes 2", Check),
     ("insert-over-never", "overlap --set switch=before --cpus 8 --nodes 2", Check),
+    ("zap-unstamped", "owner --units 4000 --cpus 8 --nodes 2", Check),
     ("protect-unflushed", "stress-mix --set opt-in=1 --cpus 4 --nodes 2", Check),
     ("insert-in-batch", "refault --set by=cgroup --cpus 4 --nodes 2", Check),
     ("insert-interrupted", "owner --units 4000 --cpus 8 --nodes 2", Anyhow),

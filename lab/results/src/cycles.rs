@@ -54,16 +54,18 @@ pub enum End {
 const LOAD_OF_CR3: (f64, f64) = (96.0, 251.0);
 const INVLPG: (f64, f64) = (200.0, 260.0);
 
+pub(crate) const INSTRUCTION: Cost = Cost {
+    name: "instruction",
+    counter: "instructions",
+    less: None,
+    is_optional: false,
+    low: 1.0,
+    high: 1.0,
+    source: "by definition: the unit of the model",
+};
+
 pub const COSTS: &[Cost] = &[
-    Cost {
-        name: "instruction",
-        counter: "instructions",
-        less: None,
-        is_optional: false,
-        low: 1.0,
-        high: 1.0,
-        source: "by definition: the unit of the model",
-    },
+    INSTRUCTION,
     Cost {
         name: "page walk",
         counter: "walks",

@@ -2,7 +2,7 @@
 //! What a unit of work costs where CPUs interrupt each other: the kernel's instructions of all vCPUs, and what they
 //! leave out at published prices. docs/reference/net-cycles.md prints this table and says what it leaves out.
 
-use crate::cycles::{Cost, End, COSTS};
+use crate::cycles::{Cost, End, COSTS, INSTRUCTION};
 use crate::protocol::Run;
 use crate::schema::Net;
 use crate::stats::Spread;
@@ -10,15 +10,7 @@ use std::collections::BTreeMap;
 
 /// Beside the lines of [`COSTS`], whose first these stand for.
 pub const NET_COSTS: &[Cost] = &[
-    Cost {
-        name: "kernel instruction",
-        counter: "kernel_instructions",
-        less: None,
-        is_optional: false,
-        low: 1.0,
-        high: 1.0,
-        source: "by definition: the unit of the model",
-    },
+    Cost { name: "kernel instruction", counter: "kernel_instructions", ..INSTRUCTION },
     Cost {
         name: "interrupt taken",
         counter: "ipi_targets",
@@ -44,7 +36,7 @@ pub const NET_COSTS: &[Cost] = &[
 ];
 
 fn lines() -> impl Iterator<Item = &'static Cost> {
-    NET_COSTS.iter().chain(COSTS.iter().filter(|cost| cost.counter != "instructions"))
+    NET_COSTS.iter().chain(COSTS.iter().filter(|cost| cost.counter != INSTRUCTION.counter))
 }
 
 /// The sum over the table; `None` if anything in it was not counted that every machine has.

@@ -99,8 +99,8 @@ impl Site for GuestSite {
         if matrices.iter().any(Matrix::is_counted_apart) && !machine.can_count(self.found.as_ref()) {
             return Err(Error::usage("on several CPUs only the lab's own QEMU can count instructions")
                 .remedy(
-                    "leave out --cost, or choose --cpus 1, or leave out --machine, --kvm and --tlb stock",
-                ));
+                "leave out --cost, or choose --cpus 1, or leave out --machine, --accel kvm and --tlb stock",
+            ));
         }
         Ok(())
     }

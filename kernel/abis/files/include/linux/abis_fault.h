@@ -132,6 +132,7 @@ static inline bool abis_keep_protected(struct vm_area_struct *vma, unsigned long
 
 /* A macro: struct mmu_gather is of asm/tlb.h. */
 #define abis_unlock_protected(tlb, vma)	((void)(vma), tlb_abis_unlock(tlb))
+
 static inline void abis_insert_begin(struct mm_struct *mm) { }
 static inline void abis_insert_end(struct vm_area_struct *vma) { }
 

@@ -13,8 +13,8 @@
  * address space that faults and never unmaps, or in which nobody else runs, pays
  * what it had to begin with, once, and then for a comparison in each fault. Each
  * thread that begins brings some to try with, since pages are read long before their
- * flushes are due. Nothing to begin with was tried: PBZIP2, which maps its buffers before
- * it has threads, then receives four times as many interrupts.
+ * flushes are due. Nothing at all to begin with would be too little: PBZIP2, for one, maps
+ * its buffers before it has threads.
  *
  * What insertion could bring is seen without inserting: it is the flush that goes
  * to everyone. Half of what such a flush costs is put by, and when it is enough for

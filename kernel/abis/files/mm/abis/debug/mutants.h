@@ -14,6 +14,7 @@ MUTANT(NEVER_IS_ZERO, "never-is-zero", "a slot never stamped counts as stamped a
 MUTANT(EPOCH_IGNORED, "epoch-ignored", "what was stamped before tracking stopped still counts"),
 MUTANT(ACCESSED_IGNORED, "accessed-ignored", "the accessed bit is taken from before the exchange"),
 MUTANT(CLEAR_UNSTAMPED, "clear-unstamped", "clearing the accessed bit keeps the old SPTE"),
+MUTANT(ZAP_UNSTAMPED, "zap-unstamped", "a PTE that is unmapped keeps its SPTE"),
 MUTANT(UNCACHED_UNFLUSHED, "uncached-unflushed",
 	"UNCACHED where the bit was cleared, but nobody flushed"),
 MUTANT(SOFTWARE_BIT, "software-bit", "a set software accessed bit hides the hardware's"),
