@@ -65,14 +65,8 @@ pte_t __tlb_abis_get_and_clear_ptes(struct mmu_gather *tlb, unsigned long addres
 
 void __tlb_abis_lock(struct mmu_gather *tlb, pte_t *ptep)
 {
-	struct ptdesc *ptdesc = abis_ptdesc_of(ptep);
-
-	if (tlb->fullmm)
-		return;
-	/* The first PTE that is taken would end the promise of a table that nobody pays for. */
-	if (abis_is_fresh(ptdesc) && abis_inserting() && !abis_pays(tlb->mm))
-		ptdesc->pt_spte = NULL;
-	tlb->abis_unstamped = !ptdesc->pt_spte || abis_mutant(ABIS_MUTANT_ZAP_UNSTAMPED);
+	tlb->abis_unstamped = !tlb->fullmm && (!abis_ptdesc_of(ptep)->pt_spte ||
+					       abis_mutant(ABIS_MUTANT_ZAP_UNSTAMPED));
 }
 
 static noinline bool elide(struct mmu_gather *tlb, pte_t *ptep, pte_t pte,
