@@ -166,7 +166,7 @@ pub const COUNTERS: &[Counter] = &[
     Counter {
         key: "cycles_net",
         title: "cycles (net)",
-        meaning: "Kernel instructions and what they hide, as in cycles (model), plus what the sender and the targets of an interrupt pay, \
+        meaning: "Kernel instructions, walks, assists and flushes, as in cycles (model), plus what the sender and the targets of an interrupt pay, \
                   each at a published price; in cost rows of several vCPUs. Not a time.",
         source: Source::Model,
         get: |row| row.cycles_net_per_unit.map(|net| net.used),
