@@ -17,6 +17,7 @@
 /* mounts.c. What is missing is said to the host and costs the workloads that need it, not the boot. */
 void mounts_make(void);
 void ext2_make(void);
+void ext4_make(void);
 void loopback_up(void);
 
 /* port.c */
@@ -44,6 +45,8 @@ struct tally port_tally(void);
 bool jobs_run(const char *path);
 /* Does a line of the file count instructions? */
 bool jobs_count_instructions(const char *path);
+/* May a line of the file use /ext4? */
+bool jobs_use_ext4(const char *path);
 /* What its lines say of the kernel's mechanisms, for all that runs later. */
 void jobs_mechanisms(const char *path);
 /* Print the boot line, as the running system shows itself. */

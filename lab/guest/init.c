@@ -56,6 +56,8 @@ int main(int argc, char **argv)
 	jobs_mechanisms("/job");
 	jobs_boot_line();
 	ext2_make();
+	if (jobs_use_ext4("/job"))
+		ext4_make();
 	loopback_up();
 	done = jobs_run("/job");
 	port_release();

@@ -443,17 +443,39 @@ static bool do_line(char *line)
 	return false;
 }
 
-bool jobs_count_instructions(const char *path)
+/* Is there such a line? */
+static bool has_line(const char *path, bool (*is_such)(const char *line))
 {
 	static char line[LINE_BYTES_MAX];
 	FILE *file = fopen(path, "re");
 	bool found = false;
 
 	while (file && !found && fgets(line, sizeof(line), file))
-		found = strncmp(line, "run ", 4) == 0 && strstr(line, " cost=1");
+		found = is_such(line);
 	if (file)
 		fclose(file);
 	return found;
+}
+
+static bool counts_instructions(const char *line)
+{
+	return strncmp(line, "run ", 4) == 0 && strstr(line, " cost=1");
+}
+
+bool jobs_count_instructions(const char *path)
+{
+	return has_line(path, counts_instructions);
+}
+
+/* People at a shell, and their scripts, need not say so. */
+static bool uses_ext4(const char *line)
+{
+	return strncmp(line, "shell", 5) == 0 || strncmp(line, "command ", 8) == 0 || strstr(line, "ext4");
+}
+
+bool jobs_use_ext4(const char *path)
+{
+	return has_line(path, uses_ext4);
 }
 
 bool jobs_run(const char *path)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The guest's first file system: PID 1, the workloads, and an empty ext2 image, as a cpio archive; and the
+//! The guest's first file system: PID 1, the workloads, and empty file systems, as a cpio archive; and the
 //! small archive that tells PID 1 what to do. They take seconds and no shell command makes them, so a dry run
 //! makes them too.
 
@@ -10,10 +10,10 @@ use ceasefire_base::{disk, Result};
 use crate::cache::{Facts, Key};
 use crate::compiler::{Compiler, Target};
 use crate::cpio::Archive;
-use crate::{ext2, hash, Context};
+use crate::{hash, images, Context};
 
 /// To be raised when the code below makes something else of the same inputs.
-const RECIPE: &str = "1";
+const RECIPE: &str = "2";
 const DIRECTORIES: [&str; 7] = ["/dev", "/proc", "/sys", "/run", "/mnt", "/root", "/ext2"];
 
 /// The archive with `/job`, which PID 1 reads line by line.
@@ -42,7 +42,7 @@ pub fn machine_test(context: &Context) -> Result<PathBuf> {
 pub fn initrd(context: &Context) -> Result<PathBuf> {
     let workloads = workloads_binary(context)?;
     let init = program(context, Target::Linux, "init", "lab/guest")?;
-    let key = Key::new("initrd").text("recipe", RECIPE).text("mke2fs", ext2::version()?);
+    let key = Key::new("initrd").text("recipe", RECIPE).text("mke2fs", images::version()?);
     let key = key.file("workloads", &workloads)?.file("init", &init)?;
     let entry = context.cache.obtain(&context.progress, "guest", "initrd", &key, |directory| {
         let mut archive = Archive::new();
@@ -54,7 +54,9 @@ pub fn initrd(context: &Context) -> Result<PathBuf> {
         archive.character_device("/dev/console", 0o600, 5, 1);
         archive.file("/init", 0o755, read(&init)?);
         archive.file("/bin/workloads", 0o755, read(&workloads)?);
-        archive.file("/ext2.blocks", 0o644, ext2::blocks(directory)?);
+        for image in &images::IMAGES {
+            archive.file(&format!("/{}.blocks", image.kind), 0o644, images::blocks(image, directory)?);
+        }
         let output = directory.join("initrd.cpio");
         std::fs::write(&output, archive.into_bytes())
             .map_err(|error| disk::error("write", &output, &error))?;

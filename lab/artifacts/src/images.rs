@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! An empty ext2 file system for the guest's RAM disk, made on the host because the guest has no mke2fs.
+//! Empty file systems for the guest's disks in memory, made on the host because the guest has no mke2fs.
 
 use std::path::{Path, PathBuf};
 
@@ -10,6 +10,27 @@ const IMAGE_BYTES: u64 = 64 << 20;
 const BLOCK_BYTES: usize = 4096;
 /// Any fixed value will do: a random one would make each image another.
 const UUID: &str = "00000000-0000-4000-8000-00000000cea5";
+
+/// A file system. To mke2fs all of one family are ext2, with more features or fewer: another type it only knows from a
+/// configuration file.
+pub struct Image {
+    pub kind: &'static str,
+    features: &'static str,
+    extended: &'static str,
+}
+
+pub const IMAGES: [Image; 2] = [
+    // On the RAM disk.
+    Image { kind: "ext2", features: "^resize_inode", extended: "" },
+    // On a loop device: what distributions have, with the smallest journal there is (4 MiB), and nothing left for the
+    // kernel to do in the background.
+    Image {
+        kind: "ext4",
+        features:
+            "^resize_inode,has_journal,extent,huge_file,flex_bg,metadata_csum,64bit,dir_nlink,extra_isize",
+        extended: ",lazy_itable_init=0,lazy_journal_init=0",
+    },
+];
 
 /// mke2fs lies outside of an ordinary user's PATH.
 fn program() -> Result<PathBuf> {
@@ -26,19 +47,20 @@ pub fn version() -> Result<String> {
 }
 
 /// The image's blocks that are not all zero, each after its offset as a little-endian u64.
-pub fn blocks(directory: &Path) -> Result<Vec<u8>> {
-    let image = directory.join("ext2.image");
+pub fn blocks(image: &Image, directory: &Path) -> Result<Vec<u8>> {
+    let path = directory.join(format!("{}.image", image.kind));
+    let extended = format!("hash_seed={UUID},root_owner=0:0{}", image.extended);
     // Neither the machine's mke2fs.conf nor the clock may change the result.
     let command = Command::new(program()?)
         .args(["-q", "-F", "-t", "ext2", "-b", "4096", "-I", "256", "-m", "0", "-U", UUID])
-        .args(["-E", &format!("hash_seed={UUID},root_owner=0:0"), "-O", "^resize_inode"])
-        .arg(&image)
+        .args(["-E", &extended, "-O", image.features])
+        .arg(&path)
         .arg(format!("{}k", IMAGE_BYTES >> 10))
         .env("MKE2FS_CONFIG", "/dev/null")
         .env("E2FSPROGS_FAKE_TIME", "1");
     exec::read(&command)?;
-    let content = std::fs::read(&image).map_err(|error| disk::error("read", &image, &error))?;
-    std::fs::remove_file(&image).map_err(|error| disk::error("remove", &image, &error))?;
+    let content = std::fs::read(&path).map_err(|error| disk::error("read", &path, &error))?;
+    std::fs::remove_file(&path).map_err(|error| disk::error("remove", &path, &error))?;
     Ok(not_zero(&content))
 }
 
