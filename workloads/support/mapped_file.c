@@ -48,9 +48,8 @@ int mapped_file_in_memory(struct run *run, uint64_t pages)
 	return fd;
 }
 
-static int open_on_disk(struct run *run)
+static int open_in(struct run *run, const char *dir)
 {
-	const char *dir = option_text("dir", access("/ext2", W_OK) == 0 ? "/ext2" : ".");
 	struct statfs file_system;
 	char path[256];
 	int fd;
@@ -70,9 +69,9 @@ static int open_on_disk(struct run *run)
 	return fd;
 }
 
-int mapped_file_on_disk(struct run *run, uint64_t pages)
+static int make_in(struct run *run, const char *dir, uint64_t pages)
 {
-	int fd = open_on_disk(run);
+	int fd = open_in(run, dir);
 	int error;
 
 	if (fd < 0)
@@ -88,4 +87,31 @@ int mapped_file_on_disk(struct run *run, uint64_t pages)
 		return error;
 	}
 	return fd;
+}
+
+static const char *default_directory(void)
+{
+	return access("/ext2", W_OK) == 0 ? "/ext2" : ".";
+}
+
+int mapped_file_on_disk(struct run *run, uint64_t pages)
+{
+	return make_in(run, option_text("dir", default_directory()), pages);
+}
+
+int mapped_file_on_chosen(struct run *run, uint64_t pages)
+{
+	const char *fs = option_text("fs", NULL), *dir = option_text("dir", NULL);
+
+	if (fs && dir)
+		return workload_fail(run, "fs says which of the guest's file systems, and dir another: give one of them");
+	if (fs && strcmp(fs, "ext2") && strcmp(fs, "ext4"))
+		return workload_fail(run, "fs is ext2 or ext4, not %s", fs);
+	if (fs && !strcmp(fs, "ext4")) {
+		dir = "/ext4";
+		if (access(dir, W_OK))
+			return workload_skip(run, "fs=ext4 needs the guest's /ext4: a kernel with CONFIG_EXT4_FS and "
+					     "CONFIG_BLK_DEV_LOOP; elsewhere give a directory with --set dir=PATH");
+	}
+	return make_in(run, dir ? dir : default_directory(), pages);
 }
