@@ -143,6 +143,9 @@ static int setup(struct run *run)
 	if (!state.mappings || state.mappings > MAPPINGS_MAX || state.mappings * run->threads > PAGE_WORDS)
 		return workload_fail(run, "mappings is 1 to %lu, and at most %lu for all threads together", MAPPINGS_MAX,
 				     PAGE_WORDS);
+	/* This process alone: each repeat is one of its own. */
+	if (option_u64("refuse", 0) && mechanism_prctl(0))
+		return workload_fail(run, "the mechanism's prctl was refused: %s", strerror(errno));
 	state.fd = mapped_file_on_chosen(run, file_pages());
 	if (state.fd < 0)
 		return state.fd;

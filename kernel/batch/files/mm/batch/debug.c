@@ -18,7 +18,7 @@
 #include "../ceasefire/oracle.h"
 #include "batch.h"
 
-#define RETRIES		10000
+#define RETRIES		1000
 #define RIGHT_WRITABLE	BIT(0)	/* machine_holder.rights */
 
 static const struct {
@@ -113,8 +113,9 @@ void batch_debug_cleaned(struct mm_struct *mm, unsigned long addr, pte_t pte)
 	local_irq_save(flags);
 	for (i = 0; i < RETRIES; i++) {
 		writer = find_writer(oracle_here(), mm, addr);
-		/* One in the kernel may be about to flush. */
-		if (!writer || writer->state & MACHINE_HOLDER_USER)
+		/* Another one in the kernel may be about to flush. */
+		if (!writer || writer->state & MACHINE_HOLDER_USER ||
+		    oracle_cpu(writer->apic_id) == smp_processor_id())
 			break;
 		cpu_relax();
 	}

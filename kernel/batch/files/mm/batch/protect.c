@@ -41,9 +41,10 @@
 
 /*
  * The most that is protected ahead of the writing: more spares hardly any more flushes,
- * and whoever goes on writing meets more pages that it may not write.
+ * and whoever goes on writing meets more pages that it may not write. Writeback takes
+ * PAGEVEC_SIZE folios at a time, and asks before it does.
  */
-#define WINDOW_PAGES	256
+#define WINDOW_FOLIOS	(8 * PAGEVEC_SIZE)
 /* The most that is looked at and left out. */
 #define SKIPPED_MAX	4096
 /*
@@ -59,11 +60,11 @@ struct run {
 
 struct window {
 	unsigned long pages;
-	unsigned int runs;
+	unsigned int folios, runs;
 	struct run run[];
 };
 
-#define WINDOW_RUNS	((PAGE_SIZE - sizeof(struct window)) / sizeof(struct run))
+static_assert(struct_size_t(struct window, run, WINDOW_FOLIOS) <= PAGE_SIZE);
 
 /*
  * Note the next folios with @tag, from @index to @last, that @wbc will write.
@@ -74,14 +75,15 @@ static pgoff_t collect(struct window *window, struct address_space *mapping,
 		       xa_mark_t tag)
 {
 	XA_STATE(xas, &mapping->i_pages, index);
-	unsigned long most = WINDOW_PAGES, skipped = 0;
+	unsigned int most = WINDOW_FOLIOS, skipped = 0;
 	struct run *run = NULL;
 	pgoff_t end = last;
 	void *entry;
 
 	if (wbc->sync_mode == WB_SYNC_NONE)
-		most = clamp(wbc->nr_to_write, 1L, (long)WINDOW_PAGES);
+		most = clamp(wbc->nr_to_write, 1L, (long)WINDOW_FOLIOS);
 	window->pages = 0;
+	window->folios = 0;
 	window->runs = 0;
 	rcu_read_lock();
 	xas_for_each_marked(&xas, entry, last, tag) {
@@ -100,16 +102,12 @@ static pgoff_t collect(struct window *window, struct address_space *mapping,
 		pages = 1UL << xas_get_order(&xas);
 		first = round_down(xas.xa_index, pages);
 		if (!run || run->last + 1 != first) {
-			if (window->runs == WINDOW_RUNS) {
-				end = run->last;
-				break;
-			}
 			run = &window->run[window->runs++];
 			run->first = first;
 		}
 		run->last = first + pages - 1;
 		window->pages += pages;
-		if (window->pages >= most) {
+		if (++window->folios == most) {
 			end = run->last;
 			break;
 		}
@@ -254,7 +252,7 @@ static void protect_vma(struct vm_area_struct *vma, const struct window *window)
 
 static bool is_sparse(const struct window *window)
 {
-	return window->pages < SPARSE_PAGES &&
+	return window->folios < SPARSE_PAGES &&
 	       window->run[window->runs - 1].last - window->run[0].first >= SPARSE_SPAN;
 }
 

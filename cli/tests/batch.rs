@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Batched write-back: does one flush serve many pages, is each page that is cleaned without a flush one that nobody can
+//! write, and is each deliberate break found?
+//!
+//! CEASEFIRE_BATCH_KERNEL=NAME: another kernel with CONFIG_WRITEBACK_BATCH_DEBUG in place of `batch-debug`.
+
+mod common;
+use common::checked::{self, consoles, lab};
+use common::{median, results, row, Scratch};
+use serde_json::Value;
+
+const EIGHT: [&str; 2] = ["--cpus", "8"];
+const MACHINE: [&str; 2] = ["--tlb", "hardware"];
+
+fn kernel(mode: &str, more: &str) -> Vec<String> {
+    checked::chosen("BATCH", "batch-debug", mode, more)
+}
+
+fn clean(args: &[&str], mode: &str) -> Value {
+    checked::clean(&[args, &MACHINE].concat(), &kernel(mode, ""))
+}
+
+fn batch_counter(row: &Value, name: &str) -> f64 {
+    row["mechanisms"]["batch"][name]["max"].as_f64().unwrap_or_else(|| panic!("no counter {name}: {row}"))
+        * row["units"].as_f64().expect("units")
+}
+
+fn sent(results: &Value, workload: &str) -> f64 {
+    median(row(results, workload, 8), "sent_per_unit")
+}
+
+/// Whoever writes back, and on either file system: a shootdown for each page without, hardly any with.
+#[test]
+fn one_flush_serves_many_pages() {
+    for by in ["by=msync", "by=fsync", "by=sync_file_range", "by=kworker"] {
+        for fs in ["fs=ext2", "fs=ext4"] {
+            let args = [&["writeback", "--set", by, "--set", fs], &EIGHT[..]].concat();
+            let (off, on) = (clean(&args, "off+off"), clean(&args, "off+on"));
+            let (off, on, row) = (sent(&off, "writeback"), sent(&on, "writeback"), row(&on, "writeback", 8));
+            println!("{by} {fs}: {off:.3} sent a page, {on:.4} with batching");
+            assert!(off > 0.95, "{by} {fs}: {off}");
+            assert!(on <= 0.01, "{by} {fs}: {on}");
+            assert!(batch_counter(row, "checked") > 1000.0, "{row}");
+        }
+    }
+}
+
+/// A single page, and a process that refuses, are as in Linux.
+#[test]
+fn what_is_left_to_linux_is_as_in_linux() {
+    let single = clean(&[&["msync-mt", "--units", "400"], &EIGHT[..]].concat(), "off+on");
+    assert!(sent(&single, "msync-mt") > 0.95, "{single}");
+    let refused = clean(&[&["writeback", "--set", "refuse=1", "--units", "1024"], &EIGHT[..]].concat(), "off+on");
+    assert!(sent(&refused, "writeback") > 0.95, "{refused}");
+    assert!(batch_counter(row(&refused, "writeback", 8), "refused") >= 1.0, "{refused}");
+}
+
+/// Kernel address space: the article's factor.
+#[test]
+fn a_slab_is_one_flush_or_one_for_each_page() {
+    for (by, expected) in [("by=range", 1.0), ("by=pages", 32.0)] {
+        let results = clean(&[&["slabs", "--set", by], &EIGHT[..]].concat(), "off+off");
+        let sent = median(row(&results, "slabs", 8), "kernel_sent_per_unit");
+        println!("{by}: {sent} kernel-range shootdowns a slab");
+        assert!(common::close(sent, expected, 0.02), "{by}: {sent}");
+    }
+}
+
+/// Nothing is lost, and every page that is cleaned without a flush is asked about; with ABIS in each mode.
+#[test]
+fn nothing_is_lost() {
+    for mode in ["off+on", "idle+on", "full+on"] {
+        let results = clean(&["synced", "--cpus", "4", "--nodes", "2"], mode);
+        let row = row(&results, "synced", 4);
+        let checked = batch_counter(row, "checked");
+        println!("{mode}: {checked} pages cleaned without a flush, each asked about");
+        assert!(checked >= 500.0, "{mode}: {row}");
+    }
+}
+
+/// Each break, the command that must find it, and whether the machine finds it (or the data).
+const BREAKS: [(&str, &str, bool); 5] = [
+    ("unflushed", "writeback --set writing=1 --cpus 8", true),
+    ("pending-ignored", "synced --cpus 4 --nodes 2", true),
+    ("clean-early", "synced --cpus 4 --nodes 2", false),
+    ("write-left", "synced --cpus 4 --nodes 2", true),
+    ("mapping-forgotten", "synced --cpus 4 --nodes 2", false),
+];
+
+#[test]
+fn each_break_is_found() {
+    for (mutant, command, is_asked) in BREAKS {
+        let out = Scratch::new("batch-mutant");
+        let args: Vec<&str> = command.split(' ').chain(MACHINE).collect();
+        let said = lab(&out, &args, &kernel("off+on", &format!("batch_mutant={mutant}")));
+        let console = consoles(&out);
+        assert!(console.contains(&format!("broken on purpose: {mutant}")), "{mutant}: {console}");
+        assert_eq!(said.code, 1, "{mutant}: {}\n{}", said.stdout, said.stderr);
+        let by_machine = console.contains("which is being cleaned");
+        println!("{mutant}: found, {}", if by_machine { "by the machine" } else { "by the data" });
+        assert_eq!(by_machine, is_asked, "{mutant}: {console}");
+        if !is_asked {
+            let failed = results(&out.0)["failed"].to_string();
+            assert!(failed.contains("promised"), "{mutant}: {failed}");
+        }
+    }
+}
