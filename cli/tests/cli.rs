@@ -158,6 +158,7 @@ fn numbers_out_of_range_are_usage_errors() {
         (vec!["--slice-us", "100", "--machine", "stock"], "slice"),
         (vec!["--timeout", "0"], "0 s"),
         (vec!["--cost", "--cpus", "2", "--tlb", "stock"], "only the lab's own QEMU"),
+        (vec!["--cost", "--cpus", "2", "--thread-mode", "multi"], "depend on the host"),
         (vec!["--on", "host", "--cost", "--cpus", "1"], "emulator"),
         (vec!["--jobs", "0"], "0 compiler jobs"),
     ] {

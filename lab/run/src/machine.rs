@@ -130,10 +130,23 @@ impl MachineSpec {
         Ok(Cpu { la57: self.la57, tlb: is_modelled.then(|| self.tlb.unwrap_or_default()) })
     }
 
-    /// Of several vCPUs. `found`: `None` for the lab's own machine.
-    pub fn can_count(&self, found: Option<&Machine>) -> bool {
+    /// Whether instructions can be counted on several vCPUs. `found`: `None` for the lab's own machine.
+    pub fn check_counting(&self, found: Option<&Machine>) -> Result<()> {
         let is_modelled = self.tlb.map_or(true, |tlb| tlb.is_modelled());
-        is_modelled && !self.is_kvm && found.map_or(true, |machine| machine.has_tlb_model)
+        if !is_modelled || self.is_kvm || found.is_some_and(|machine| !machine.has_tlb_model) {
+            return Err(Error::usage("on several CPUs only the lab's own QEMU can count instructions")
+                .remedy(
+                "leave out --cost, or choose --cpus 1, or leave out --machine, --accel kvm and --tlb stock",
+            ));
+        }
+        match self.thread_mode {
+            ThreadMode::Single => Ok(()),
+            // There the host decides how many turns a loop that waits takes, and which interrupts fall together.
+            ThreadMode::Multi => {
+                Err(Error::usage("with --thread-mode multi the counts of several CPUs depend on the host")
+                    .remedy("leave out --thread-mode multi, or --cost, or choose --cpus 1"))
+            }
+        }
     }
 
     pub fn accel(&self, machine: &Machine) -> Accel {
@@ -143,6 +156,26 @@ impl MachineSpec {
                 thread_mode: self.thread_mode,
                 slice_us: self.slice_us.or(machine.slice_us_default),
             },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_machine_counts_and_only_in_turns() {
+        let ours = MachineSpec::default();
+        assert_eq!(ours.check_counting(None), Ok(()));
+        for (spec, message) in [
+            (MachineSpec { thread_mode: ThreadMode::Multi, ..ours.clone() }, "--thread-mode multi"),
+            (MachineSpec { is_kvm: true, ..ours.clone() }, "only the lab's own QEMU"),
+            (MachineSpec { tlb: Tlb::parse("stock").ok(), ..ours }, "only the lab's own QEMU"),
+        ] {
+            let error = spec.check_counting(None).expect_err(message);
+            assert!(error.message.contains(message) && error.remedy.is_some(), "{error:?}");
+            assert_eq!(error.kind.exit_code(), 2);
         }
     }
 }
