@@ -2,6 +2,8 @@
 //! Do the workloads run on this machine?
 
 mod common;
+use ceasefire_artifacts::{guest, Context};
+use ceasefire_base::{Progress, Verbosity};
 use common::{ceasefire, close, median, results, row, run, skip, Scratch};
 use std::fs;
 use std::process::Command;
@@ -154,4 +156,14 @@ fn access_bits_are_cleared_and_seen_to_be() {
     let results = results(&out.0);
     let extra = &row(&results, "idle-pages", 2)["extra"];
     assert!(extra["cleared_pages"].as_f64().is_some_and(|pages| pages >= 200.0), "of 256 pages: {extra}");
+}
+
+/// Its work is the timer's, and the timer's is not counted.
+#[test]
+fn what_follows_the_clock_is_no_cost_row() {
+    let context = Context::open(Progress::new(Verbosity::Quiet)).expect("the checkout and the cache");
+    let program = guest::workloads_binary(&context).expect("built");
+    let said = run(Command::new(program).args(["run", "numa-balancing", "--threads", "2", "--cost"]));
+    assert_eq!(said.code, 4, "{} {}", said.stdout, said.stderr);
+    assert!(said.stdout.contains("which --cost leaves out"), "{} {}", said.stdout, said.stderr);
 }
