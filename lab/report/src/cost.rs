@@ -5,6 +5,7 @@ use crate::numbers::median;
 use crate::publish::{condition, hashes, minus, wrapped};
 use crate::rows::{in_order, kernels};
 use ceasefire_base::text::count;
+use ceasefire_base::{Error, Result};
 use ceasefire_results::schema::{Results, Row};
 
 /// What `ceasefire lab run --cost` has measured: no shootdowns.
@@ -12,9 +13,28 @@ pub(crate) fn is_cost(results: &Results) -> bool {
     !results.rows.is_empty() && results.rows.iter().all(|row| row.cost)
 }
 
-/// Instructions and modelled cycles a unit, held against the first kernel and mode.
-pub(crate) fn cost_table(results: &Results) -> String {
+/// Instructions and modelled cycles a unit, held against the first kernel and mode. Refused where a row is of several CPUs.
+pub(crate) fn cost_table(results: &Results) -> Result<String> {
     let rows = in_order(results, true);
+    let is_wide = |row: &&&Row| row.vcpus > 1;
+    if let Some(row) = rows.iter().filter(is_wide).find(|row| row.cycles_net_per_unit.is_none()) {
+        return Err(Error::usage(format!(
+            "{} on {} has no net cycles, and this table is of 1 vCPU",
+            row.workload,
+            row.shape()
+        ))
+        .remedy("measure again with this version's QEMU: docs/reference/net-cycles.md"));
+    }
+    if let Some(row) = rows.iter().find(is_wide) {
+        return Err(Error::usage(format!(
+            "{} on {} is counted otherwise than rows of 1 vCPU",
+            row.workload,
+            row.shape()
+        ))
+        .remedy(
+            "measure each number of CPUs in a run of its own, and publish each under a name of its own",
+        ));
+    }
     let labels = kernels(&rows);
     let boots = rows.iter().map(|row| row.boots).min().unwrap_or_default();
     let condition = condition(&results.environment, Some("1 vCPU".into()), count(u64::from(boots), "boot"));
@@ -48,5 +68,5 @@ pub(crate) fn cost_table(results: &Results) -> String {
         }
         text += &format!("| {} |\n", cells.join(" | "));
     }
-    text
+    Ok(text)
 }

@@ -53,7 +53,10 @@ pub fn publish(root: &Path, bytes: &[u8], name: &str, kept_as: &str) -> Result<V
         results.reportable()?;
         whole(&results.environment)?;
         of_enough_boots(&results, name)?;
-        (file_of(kept_as)?, serde_json::to_string(&reduced(&results)))
+        let (file, kept) = (file_of(kept_as)?, reduced(&results));
+        // What no table can be made of is not kept.
+        table(&kept)?;
+        (file, serde_json::to_string(&kept))
     };
     let text =
         text.map_err(|error| Error::failed(format!("the results cannot be written as JSON: {error}")))?;
@@ -99,13 +102,7 @@ fn differing(root: &Path) -> Result<Vec<(PathBuf, Vec<String>, String)>> {
     for file in others(root)? {
         let Some(bytes) = kept(root, &file)? else { continue };
         let results = Results::from_json(&bytes, &file)?;
-        let name = format!("{}-table", file.trim_end_matches(ENDING));
-        let table = match () {
-            () if is_net(&results) => net_table(&results),
-            () if is_cost(&results) => cost_table(&results),
-            () => demo_table(&results, &compared(&results)?),
-        };
-        blocks.insert(name, table);
+        blocks.insert(format!("{}-table", file.trim_end_matches(ENDING)), table(&results)?);
     }
     for path in documents(root)? {
         let text = fs::read_to_string(&path).map_err(|error| disk::error("read", &path, &error))?;
@@ -116,6 +113,15 @@ fn differing(root: &Path) -> Result<Vec<(PathBuf, Vec<String>, String)>> {
         }
     }
     Ok(list)
+}
+
+/// Of results other than the demo's and the paper's.
+fn table(results: &Results) -> Result<String> {
+    match () {
+        () if is_net(results) => net_table(results),
+        () if is_cost(results) => cost_table(results),
+        () => Ok(demo_table(results, &compared(results)?)),
+    }
 }
 
 /// Figures differ more between boots than between repeats of one.
@@ -484,9 +490,12 @@ fn demo_table(results: &Results, summary: &Summary) -> String {
         let wrong: u64 = results.rows.iter().filter_map(|row| row.violations).sum();
         words += &format!(" {} elisions were checked, {wrong} were wrong.", grouped(checked as f64));
     }
-    words +=
-        &format!(" {} skipped, {} failed.", count(results.skipped.len() as u64, "row"), results.failed.len());
-    text + &wrapped(&words, "")
+    text + &wrapped(&format!("{words} {}", unmeasured(results)), "")
+}
+
+/// `2 rows skipped, 0 failed.`
+pub(crate) fn unmeasured(results: &Results) -> String {
+    format!("{} skipped, {} failed.", count(results.skipped.len() as u64, "row"), results.failed.len())
 }
 
 fn demo_row(line: &Line, has_ranges: bool, knows_needed: bool) -> String {

@@ -184,7 +184,7 @@ impl<'a> Summary<'a> {
 }
 
 /// The workload, and what it was told.
-fn name(row: &Row) -> String {
+pub(crate) fn name(row: &Row) -> String {
     let extras: Vec<String> = Condition::extras(row).collect();
     match extras.is_empty() {
         true => row.workload.clone(),

@@ -8,7 +8,7 @@ mod counters;
 mod environment;
 mod row;
 
-pub use conditions::{Condition, CONDITIONS};
+pub use conditions::{Condition, CONDITIONS, SHAPE};
 pub use counters::{counter, Counter, Source, COUNTERS};
 pub use environment::{Environment, Host, Kernel, Qemu, Tlb};
 pub use row::{Elided, Net, Row};

@@ -20,9 +20,12 @@ const fn extra(name: &'static str, words: fn(&Row) -> Option<String>) -> Conditi
     Condition { name, words, is_extra: true }
 }
 
+/// vCPUs and nodes.
+pub const SHAPE: &str = "processors";
+
 /// In the order in which they are shown.
 pub const CONDITIONS: &[Condition] = &[
-    always("processors", |row| Some(row.shape())),
+    always(SHAPE, |row| Some(row.shape())),
     always("accelerator", |row| row.accel.clone()),
     always("thread mode", |row| row.thread_mode.as_ref().map(|mode| format!("threads {mode}"))),
     always("slice", |row| row.slice_us.map(|slice| format!("slice {slice} µs"))),
