@@ -374,15 +374,21 @@ fn cost(results: &Results, options: &Options, lines: &mut Vec<String>) {
     let variants = Variants::of(&rows);
     lines.push(String::new());
     // With several vCPUs the kernel's alone.
-    let words = match rows.iter().all(|row| row.instructions_per_unit.is_none()) {
-        true => "Cost per unit of work (the kernel's instructions)",
-        false => "Cost per unit of work (1 vCPU, counted instructions)",
+    let (one, several) = (
+        rows.iter().any(|row| row.instructions_per_unit.is_some()),
+        rows.iter().any(|row| row.instructions_per_unit.is_none()),
+    );
+    let words = match (one, several) {
+        (true, true) => "Cost per unit of work (1 vCPU: all instructions; several: the kernel's)",
+        (false, _) => "Cost per unit of work (the kernel's instructions)",
+        (true, false) => "Cost per unit of work (1 vCPU, counted instructions)",
     };
     title(words, Paint::Strong, options, lines);
     for row in rows {
         let mut tokens = vec![format!("{}:", heading(row, &variants))];
         let counted = row.instructions_per_unit.or(row.kernel_instructions_per_unit);
-        tokens.push(format!("{} instructions", median(counted)));
+        let whose = if row.instructions_per_unit.is_none() && several && one { "kernel " } else { "" };
+        tokens.push(format!("{} {whose}instructions", median(counted)));
         if let Some(spread) = counted {
             tokens.push(format!("(spread {:.2} %)", spread.width_share() * 100.0));
         }

@@ -274,3 +274,41 @@ fn a_table_of_nothing_is_refused() {
     let text = published(&file(vec![alone(off("munmap")), alone(full("munmap"))])).expect("published");
     assert!(text.contains("1 vCPU, median of 5 boots"), "{text}");
 }
+
+/// On one page, but not in one column.
+#[test]
+fn costs_of_one_and_of_several_vcpus_are_shown_apart() {
+    let alone = |row: Row, instructions: f64| Row {
+        vcpus: 1,
+        threads: 1,
+        cycles_net_per_unit: None,
+        kernel_instructions_per_unit: None,
+        instructions_per_unit: Some(exactly(instructions)),
+        ..row
+    };
+    let several = vec![off("munmap"), full("munmap")];
+    let mut both = vec![alone(off("munmap"), 10_802.0), alone(full("munmap"), 10_910.0)];
+    both.extend(several.clone());
+    let page = |rows: &[Row]| {
+        let html = ceasefire_report::page::html(&file(rows.to_vec())).expect("a page");
+        let costs = &html[html.find(">Cost<").expect("costs")..];
+        costs.split("<h2").next().expect("a part").to_string()
+    };
+    let screen = |rows: &[Row]| render(&file(rows.to_vec()), &Options { width: 160, colour: false });
+    let html = page(&both);
+    let (one, more) = html.split_once("Instructions of the kernel per unit of work").expect("two tables");
+    for (part, head, other, figures) in [
+        (one, ">instructions</th>", ">kernel instructions</th>", [">10,802</td>", ">10,910</td>"]),
+        (more, ">kernel instructions</th>", ">instructions</th>", [">13,811</td>", ">11,645</td>"]),
+    ] {
+        assert!(part.contains(head) && !part.contains(other), "{part}");
+        assert!(figures.iter().all(|figure| part.contains(figure)), "{part}");
+    }
+    assert!(one.contains("<td>+1.0 %</td>") && more.contains("<td>−15.7 %</td>"), "{one} {more}");
+    assert!(!page(&several).contains("at one vCPU") && !page(&both[..2]).contains("cycles (net)"));
+    let text = screen(&both);
+    assert!(text.contains("(1 vCPU: all instructions; several: the kernel's)"), "{text}");
+    assert!(text.contains("10,802 instructions") && text.contains("13,811 kernel instructions"), "{text}");
+    assert!(screen(&both[..2]).contains("(1 vCPU, counted instructions)"));
+    assert!(screen(&several).contains("13,811 instructions"));
+}

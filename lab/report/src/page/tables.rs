@@ -232,22 +232,33 @@ fn extras(results: &Results) -> Markup {
 const HIDDEN: [&str; 7] =
     ["walks", "assists_accessed", "assists_dirty", "cr3_flush", "cr3_noflush", "invlpg", "invpcid"];
 
+/// Rows of one vCPU and of several have a table each: all instructions and the kernel's alone do not compare.
 pub(crate) fn cost(results: &Results, level: Level) -> Markup {
-    let rows = rows::in_order(results, true);
-    if rows.is_empty() {
+    let is_net = |row: &&Row| row.kernel_instructions_per_unit.is_some();
+    let (several, one): (Vec<&Row>, Vec<&Row>) =
+        rows::in_order(results, true).into_iter().partition(|row| is_net(row));
+    if several.is_empty() && one.is_empty() {
         return html! {};
     }
+    html! {
+        (level.heading("Cost"))
+        @if !one.is_empty() { (cost_of(&one, false)) }
+        @if !several.is_empty() { (cost_of(&several, true)) }
+    }
+}
+
+fn cost_of(rows: &[&Row], is_net: bool) -> Markup {
     let is_counted = |counter: &&Counter| rows.iter().any(|row| (counter.get)(row).is_some());
     let hidden: Vec<&Counter> = HIDDEN.iter().filter_map(|key| counter(key)).filter(is_counted).collect();
-    let is_net = rows.iter().any(|row| row.cycles_net_per_unit.is_some());
-    let counted = counter("instructions").filter(is_counted);
     let [counted, modelled] = match is_net {
-        // Of several vCPUs the kernel's alone, and not beside those of one: they do not compare.
-        true => [counted.or(counter("kernel_instructions")), counter("cycles_net")],
-        false => [counter("instructions"), counter("cycles_modelled").filter(is_counted)],
-    };
+        true => ["kernel_instructions", "cycles_net"],
+        false => ["instructions", "cycles_modelled"],
+    }
+    .map(counter);
+    let modelled = modelled.filter(is_counted);
+    // A row has one of them.
     let instructions = |row: &Row| row.instructions_per_unit.or(row.kernel_instructions_per_unit);
-    let baseline = rows::kernels(&rows).into_iter().next().unwrap_or_default();
+    let baseline = rows::kernels(rows).into_iter().next().unwrap_or_default();
     let inner = html! {
         thead { tr {
             @for name in ["workload", "kernel", "unit"] { th.text scope="col" { (name) } }
@@ -262,7 +273,7 @@ pub(crate) fn cost(results: &Results, level: Level) -> Markup {
             th scope="col" { "repeats" }
         } }
         tbody {
-            @for row in &rows {
+            @for row in rows {
                 @let base = rows.iter().find(|base| base.kernel_label() == baseline && row.is_same_work(base)).copied();
                 tr {
                     th.text scope="row" { (row.workload) }
@@ -282,7 +293,6 @@ pub(crate) fn cost(results: &Results, level: Level) -> Markup {
         }
     };
     html! {
-        (level.heading("Cost"))
         p.note {
             @if is_net {
                 "Instructions of the kernel per unit of work, on all vCPUs, without loops that wait and without timers. "
@@ -291,7 +301,7 @@ pub(crate) fn cost(results: &Results, level: Level) -> Markup {
             }
             "Instructions hide the price of CR3 loads, INVLPG and access-bit assists"
             @if hidden.is_empty() { "." } @else { ": their numbers stand beside." }
-            @if is_net {
+            @if is_net && modelled.is_some() {
                 " Cycles (net) charge a published price for each, and for what the senders and the targets of interrupts pay \
                  (docs/reference/net-cycles.md): they compare two kernels on the same work and are not a time."
             } @else if modelled.is_some() {
@@ -300,7 +310,7 @@ pub(crate) fn cost(results: &Results, level: Level) -> Markup {
                  same work and are not a time."
             }
         }
-        (table("Cost per unit of work", &inner))
+        (table(if is_net { "Cost per unit of work, several vCPUs" } else { "Cost per unit of work" }, &inner))
     }
 }
 
