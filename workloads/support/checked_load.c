@@ -21,9 +21,21 @@ __asm__(".pushsection .text\n"
 	"	mov $1, %edx\n"
 	"	ret\n"
 	".size checked_load, . - checked_load\n"
+	".globl checked_store\n"
+	".type checked_store, @function\n"
+	"checked_store:\n"
+	"	mov %rsi, (%rdi)\n"
+	"	xor %eax, %eax\n"
+	"	ret\n"
+	".globl checked_store_faulted\n"
+	"checked_store_faulted:\n"
+	"	mov $1, %eax\n"
+	"	ret\n"
+	".size checked_store, . - checked_store\n"
 	".popsection\n");
 
 void checked_load_faulted(void);
+void checked_store_faulted(void);
 
 static void go_on(int signal_number, siginfo_t *info, void *context)
 {
@@ -32,6 +44,8 @@ static void go_on(int signal_number, siginfo_t *info, void *context)
 	(void)info;
 	if (*at == (greg_t)(uintptr_t)checked_load)
 		*at = (greg_t)(uintptr_t)checked_load_faulted;
+	else if (*at == (greg_t)(uintptr_t)checked_store)
+		*at = (greg_t)(uintptr_t)checked_store_faulted;
 	else
 		/* Not ours: it faults again, and kills. */
 		signal(signal_number, SIG_DFL);
