@@ -139,11 +139,49 @@ fn the_micro_set_runs_whole_on_tlbs_that_take_every_liberty() {
         }
     }
     // One page a shootdown, to all the others: the theory of each is at the head of its source.
-    for workload in ["cow-mt-seq", "cow-mt-rand", "msync-mt", "madvise-scaling"] {
+    for workload in ["cow-mt-seq", "cow-mt-rand", "msync-mt", "writeback", "madvise-scaling"] {
         let sent = median(row(&results, workload, 4), "sent_per_unit");
         assert!((0.9..=1.1).contains(&sent), "{workload} sends {sent} per unit");
     }
     assert!(out.0.join("report.html").exists());
+}
+
+/// Whoever writes back: one thread in its call, or the kernel's own thread. And page by page in each mapping.
+#[test]
+fn each_page_written_back_is_one_shootdown_in_each_mapping() {
+    for (by, mappings) in [("msync", 2), ("fsync", 1), ("sync_file_range", 1), ("kworker", 1)] {
+        let out = Scratch::new("writeback");
+        let (by, mapped) = (format!("by={by}"), format!("mappings={mappings}"));
+        let args = ["writeback", "--set", &by, "--set", &mapped, "--set", "pages=100", "--units", "250"];
+        let results = lab_run(&out, &[&args[..], &["--cpus", "4", "--repeats", "1"]].concat());
+        let sent = median(row(&results, "writeback", 4), "sent_per_unit");
+        assert!((sent - f64::from(mappings)).abs() < 0.01, "{by}, {mapped}: {sent} sent per page");
+    }
+}
+
+#[test]
+fn what_was_synced_is_in_the_store_and_one_lost_word_is_told() {
+    let out = Scratch::new("synced");
+    let args = ["synced", "--cpus", "4", "--repeats", "1", "--units", "200"];
+    let results = lab_run(&out, &args);
+    let extra = &row(&results, "synced", 4)["extra"];
+    println!("synced: {extra}");
+    assert_eq!(extra["lost_words"], 0.0, "{extra}");
+    assert!(extra["checked_promises"].as_f64().is_some_and(|promises| promises > 1000.0), "{extra}");
+    let out = out.0.join("planted").to_string_lossy().into_owned();
+    let planted = [&["lab", "run"], &args[..], &["--set", "plant=1", "--out", &out]].concat();
+    refused(&mut ceasefire(&planted), 1, "lost: page 0 has ");
+}
+
+/// Only kernels with ext4 and loop devices have it.
+#[test]
+fn a_file_system_that_the_kernel_lacks_is_a_skip() {
+    let out = Scratch::new("ext4");
+    let out_dir = out.0.to_string_lossy().into_owned();
+    let args = ["lab", "run", "writeback", "--cpus", "2", "--set", "fs=ext4", "--out", &out_dir];
+    let said = run(&mut ceasefire(&args));
+    assert_eq!(said.code, 4, "{}", said.stderr);
+    assert!(said.stdout.contains("CONFIG_EXT4_FS"), "{}", said.stdout);
 }
 
 #[test]
