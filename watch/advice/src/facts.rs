@@ -101,18 +101,7 @@ impl<'a> Facts<'a> {
         let mut sum = Saving::default();
         for ((of_class, of, _), saving) in &batching.places {
             if (*of_class, of) == (class, cause) {
-                for (mine, more) in [
-                    (&mut sum.shootdowns, saving.shootdowns),
-                    (&mut sum.targets, saving.targets),
-                    (&mut sum.wait_ns, saving.wait_ns),
-                    (&mut sum.runs, saving.runs),
-                    (&mut sum.saved_shootdowns, saving.saved_shootdowns),
-                    (&mut sum.saved_targets, saving.saved_targets),
-                    (&mut sum.saved_wait_ns, saving.saved_wait_ns),
-                    (&mut sum.full_runs, saving.full_runs),
-                ] {
-                    *mine = mine.saturating_add(more);
-                }
+                sum.merge(saving);
             }
         }
         Some(sum)

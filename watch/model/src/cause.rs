@@ -261,6 +261,11 @@ impl Cause {
         }
     }
 
+    /// Pages of files made clean, one by one.
+    pub fn is_write_back(&self) -> bool {
+        matches!(self, Cause::Msync | Cause::WriteBack)
+    }
+
     /// A name as a user types it.
     pub fn named(text: &str) -> Option<Cause> {
         let is_known = CAUSES.iter().any(|(name, _)| *name == text);

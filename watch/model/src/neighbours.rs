@@ -4,8 +4,12 @@
 //! window of time after the first of them; where asked, each range must also begin where the last one ends, or end
 //! where it begins. One flush in their stead would be put off by at most that window. Whether a kernel may put it off
 //! is not known here: what is counted is what could be saved at most.
+//!
+//! Write-back knows its next pages. So its neighbours ([`Range::Ascending`]) are found by another rule: single pages of
+//! one thread, class and cause, each behind the last, begun within that time after the last, up to a window of pages.
 
-use crate::{Cause, Class, Shootdown};
+use crate::counts::{figures, Figure};
+use crate::{Cause, Class, Kind, Shootdown};
 use std::collections::{BTreeMap, HashMap};
 
 /// Threads whose last flush is remembered; beyond, the longest silent are forgotten.
@@ -14,6 +18,9 @@ const OPEN_MAX: usize = 16_384;
 const STACKS_MAX: usize = 8_192;
 /// Linux flushes more 4 KiB pages than this all at once (`tlb_single_page_flush_ceiling`).
 pub const CEILING_PAGES: u64 = 33;
+/// Pages that write-back would flush at once.
+pub const WINDOW_PAGES: u64 = 1_024;
+const PAGE: u64 = 4_096;
 
 const MASK_WORDS: usize = 16;
 
@@ -24,6 +31,23 @@ pub enum Range {
     Any,
     /// They touch: both ranged, without a gap and without overlap.
     Touching,
+    /// Single pages that are made clean, each behind the last; where addresses were not seen, one after the other.
+    Ascending,
+}
+
+impl Range {
+    pub fn name(self) -> &'static str {
+        match self {
+            Range::Any => "any range",
+            Range::Touching => "touching",
+            Range::Ascending => "write-back",
+        }
+    }
+
+    /// Is it asked of flushes for this cause?
+    fn is_about(self, cause: &Cause) -> bool {
+        self != Range::Ascending || cause.is_write_back()
+    }
 }
 
 /// One or more neighbours.
@@ -42,6 +66,7 @@ pub struct Run {
     /// Lowest address, and the end.
     pub address: Option<u64>,
     end: Option<u64>,
+    last_ns: u64,
     mask: [u64; MASK_WORDS],
 }
 
@@ -57,6 +82,7 @@ impl Run {
             wait_ns_max: 0,
             address: shootdown.address,
             end: shootdown.address,
+            last_ns: shootdown.start_ns,
             mask: [0; MASK_WORDS],
         };
         run.add(shootdown);
@@ -66,6 +92,7 @@ impl Run {
     fn add(&mut self, shootdown: &Shootdown) {
         let wait_ns = shootdown.latencies.map_or(0, |times| times.wait_ns);
         self.shootdowns += 1;
+        self.last_ns = shootdown.start_ns;
         self.targets = self.targets.saturating_add(shootdown.targets.into());
         for cpu in &shootdown.target_cpus {
             if let Some(word) = self.mask.get_mut(*cpu as usize / 64) {
@@ -83,17 +110,51 @@ impl Run {
         }
     }
 
+    /// From when on the time runs in which the next one must begin.
+    fn since_ns(&self, range: Range) -> u64 {
+        match range {
+            Range::Any | Range::Touching => self.first.start_ns,
+            Range::Ascending => self.last_ns,
+        }
+    }
+
     fn takes(&self, next: &Shootdown, range: Range, within_ns: u64) -> bool {
-        let first = &self.first;
-        let is_soon = next.start_ns >= first.start_ns && next.start_ns - first.start_ns <= within_ns;
-        let is_same_place = (first.class, first.kernel_stack, first.user_stack)
-            == (next.class, next.kernel_stack, next.user_stack)
-            && first.cause == next.cause;
-        let touches = || match (self.address, self.end, bounds(next)) {
+        let (first, since_ns) = (&self.first, self.since_ns(range));
+        let is_soon = next.start_ns >= since_ns && next.start_ns - since_ns <= within_ns;
+        let is_same_cause = (first.class, &first.cause) == (next.class, &next.cause);
+        let is_same_stack = (first.kernel_stack, first.user_stack) == (next.kernel_stack, next.user_stack);
+        let is_next = || match range {
+            Range::Any => is_same_stack,
+            Range::Touching => is_same_stack && self.touches(next),
+            Range::Ascending => self.ascends(next),
+        };
+        is_soon && is_same_cause && is_next()
+    }
+
+    fn touches(&self, next: &Shootdown) -> bool {
+        match (self.address, self.end, bounds(next)) {
             (Some(address), Some(end), Some((from, to))) => from == end || to == address,
             _ => false,
+        }
+    }
+
+    fn ascends(&self, next: &Shootdown) -> bool {
+        let is_single = |pages: Option<u64>| pages.map_or(true, |pages| pages == 1);
+        let is_behind = match (self.end, bounds(next)) {
+            (Some(end), Some((from, _))) => from >= end,
+            (None, None) => (self.first.kind, next.kind) == (Kind::Unknown, Kind::Unknown),
+            _ => false,
         };
-        is_soon && is_same_place && (range == Range::Any || touches())
+        is_behind && is_single(self.first.pages) && is_single(next.pages) && self.shootdowns < WINDOW_PAGES
+    }
+
+    /// Would one flush for all be one of everything? So it is if one of them was full already.
+    fn is_full(&self, range: Range) -> bool {
+        let span = || Some((self.end?.saturating_sub(self.address?)) / PAGE);
+        match range {
+            Range::Any | Range::Touching => self.pages.map_or(true, |pages| pages > CEILING_PAGES),
+            Range::Ascending => span().unwrap_or(self.shootdowns) > CEILING_PAGES,
+        }
     }
 
     /// Pages that one shootdown flushed.
@@ -104,7 +165,7 @@ impl Run {
 
 fn bounds(shootdown: &Shootdown) -> Option<(u64, u64)> {
     let from = shootdown.address?;
-    Some((from, from.saturating_add(shootdown.pages?.saturating_mul(4096))))
+    Some((from, from.saturating_add(shootdown.pages?.saturating_mul(PAGE))))
 }
 
 /// Finds runs in a stream of shootdowns.
@@ -142,10 +203,10 @@ impl Neighbours {
 
     /// Runs to which nothing can be added any more, oldest first.
     pub fn ended_before(&mut self, now_ns: u64) -> Vec<Run> {
-        let within_ns = self.within_ns;
+        let (range, within_ns) = (self.range, self.within_ns);
         let mut ended = Vec::new();
         self.open.retain(|_, run| {
-            let is_open = run.first.start_ns.saturating_add(within_ns) >= now_ns;
+            let is_open = run.since_ns(range).saturating_add(within_ns) >= now_ns;
             if !is_open {
                 ended.push(run.clone());
             }
@@ -178,33 +239,46 @@ pub struct Saving {
     pub full_runs: u64,
 }
 
+figures!(Saving: shootdowns, targets, wait_ns, runs, saved_shootdowns, saved_targets, saved_wait_ns, full_runs);
+
 impl Saving {
-    fn add(&mut self, run: &Run) {
-        let mut sums = [
-            (&mut self.shootdowns, run.shootdowns),
-            (&mut self.targets, run.targets),
-            (&mut self.wait_ns, run.wait_ns),
-        ];
-        sums.iter_mut().for_each(|(sum, more)| **sum = sum.saturating_add(*more));
-        if run.shootdowns < 2 {
-            return;
+    pub fn merge(&mut self, more: &Saving) {
+        self.plus(more);
+    }
+
+    fn of(run: &Run, range: Range) -> Saving {
+        let sent = Saving {
+            shootdowns: run.shootdowns,
+            targets: run.targets,
+            wait_ns: run.wait_ns,
+            ..Saving::default()
+        };
+        match run.shootdowns {
+            0 | 1 => sent,
+            several => Saving {
+                runs: 1,
+                saved_shootdowns: several - 1,
+                saved_targets: run.targets.saturating_sub(run.cpus),
+                saved_wait_ns: run.wait_ns - run.wait_ns_max,
+                full_runs: u64::from(run.is_full(range)),
+                ..sent
+            },
         }
-        self.runs += 1;
-        self.saved_shootdowns = self.saved_shootdowns.saturating_add(run.shootdowns - 1);
-        self.saved_targets = self.saved_targets.saturating_add(run.targets.saturating_sub(run.cpus));
-        self.saved_wait_ns = self.saved_wait_ns.saturating_add(run.wait_ns - run.wait_ns_max);
-        self.full_runs += u64::from(run.pages.map_or(true, |pages| pages > CEILING_PAGES));
     }
 }
 
 /// Where: class, cause, kernel stack.
 pub type Place = (Class, Cause, Option<u32>);
+/// Whose: a process, and the place. Process 0 are the idle tasks.
+pub type Origin = (u32, Place);
 
 /// What batching would save, by place, for one idea of neighbours.
 #[derive(Debug, Clone)]
 pub struct Batching {
     pub neighbours: Neighbours,
     pub places: BTreeMap<Place, Saving>,
+    /// Those of the first so many processes and places; no further ones are told apart.
+    pub origins: BTreeMap<Origin, Saving>,
     pub totals: BTreeMap<Class, Saving>,
 }
 
@@ -213,6 +287,7 @@ impl Batching {
         Batching {
             neighbours: Neighbours::new(range, within_ns),
             places: BTreeMap::new(),
+            origins: BTreeMap::new(),
             totals: BTreeMap::new(),
         }
     }
@@ -223,6 +298,9 @@ impl Batching {
     }
 
     pub fn take(&mut self, shootdown: &Shootdown) {
+        if !self.neighbours.range.is_about(&shootdown.cause) {
+            return;
+        }
         for run in self.neighbours.take(shootdown) {
             self.add(&run);
         }
@@ -236,15 +314,25 @@ impl Batching {
     }
 
     fn add(&mut self, run: &Run) {
+        let saving = Saving::of(run, self.neighbours.range);
         let place = (run.first.class, run.first.cause.clone(), run.first.kernel_stack);
-        let is_known = self.places.contains_key(&place);
-        let place = match is_known || self.places.len() < STACKS_MAX {
-            true => place,
-            false => (run.first.class, Cause::NoStack, None),
-        };
-        self.places.entry(place).or_default().add(run);
-        self.totals.entry(run.first.class).or_default().add(run);
+        if let Some(sum) = told_apart(&mut self.origins, (run.first.task.tgid, place.clone())) {
+            sum.merge(&saving);
+        }
+        match told_apart(&mut self.places, place) {
+            Some(sum) => sum.merge(&saving),
+            None => {
+                self.places.entry((run.first.class, Cause::NoStack, None)).or_default().merge(&saving);
+            }
+        }
+        self.totals.entry(run.first.class).or_default().merge(&saving);
     }
+}
+
+/// None where there are as many as are told apart, and this is a further one.
+pub(crate) fn told_apart<K: Ord, V: Default>(sums: &mut BTreeMap<K, V>, key: K) -> Option<&mut V> {
+    let is_room = sums.len() < STACKS_MAX || sums.contains_key(&key);
+    is_room.then(|| sums.entry(key).or_default())
 }
 
 #[cfg(test)]
@@ -302,6 +390,50 @@ mod tests {
         assert_eq!(runs(Range::Any, &[next(500, 1), next(400, 2)]), [1, 1]);
     }
 
+    fn cleaned(start_ns: u64, page: u64) -> Shootdown {
+        Shootdown { cause: Cause::WriteBack, ..flush(start_ns, 7, 1, page * PAGE, Some(1)) }
+    }
+
+    #[test]
+    fn write_back_goes_on_behind_the_last_page_in_time() {
+        let runs = |flushes: &[Shootdown]| runs(Range::Ascending, flushes);
+        // Gaps are allowed, and another stack; the time counts from the last.
+        let other_stack = Shootdown { kernel_stack: Some(2), ..cleaned(1500, 20) };
+        assert_eq!(runs(&[cleaned(0, 1), cleaned(900, 2), other_stack, cleaned(2501, 21)]), [3, 1]);
+        // The same page again, one before it, another cause, another thread.
+        assert_eq!(runs(&[cleaned(0, 5), cleaned(1, 5), cleaned(2, 4)]), [1, 1, 1]);
+        let synced = Shootdown { cause: Cause::Msync, ..cleaned(1, 2) };
+        assert_eq!(runs(&[cleaned(0, 1), synced, cleaned(2, 3)]), [1, 1, 1]);
+        let mut elsewhere = cleaned(1, 2);
+        elsewhere.task.tid = 8;
+        assert_eq!(runs(&[cleaned(0, 1), elsewhere, cleaned(2, 3)]), [2, 1]);
+        // Several pages at once are batched already; a full flush has no range.
+        let several = Shootdown { pages: Some(2), ..cleaned(1, 2) };
+        assert_eq!(runs(&[cleaned(0, 1), several, cleaned(2, 4)]), [1, 1, 1]);
+        let full = Shootdown { cause: Cause::WriteBack, ..flush(1, 7, 1, 0, None) };
+        assert_eq!(runs(&[cleaned(0, 1), full.clone(), full, cleaned(2, 2)]), [1, 1, 1, 1]);
+        // What was flushed could not be read: one after the other is all that is known.
+        let unseen = |ns| Shootdown { address: None, pages: None, kind: Kind::Unknown, ..cleaned(ns, 0) };
+        assert_eq!(runs(&[unseen(0), unseen(1), unseen(2), cleaned(3, 1)]), [3, 1]);
+    }
+
+    #[test]
+    fn write_back_has_a_window_and_leaves_other_causes_alone() {
+        let mut batching = Batching::new(Range::Ascending, 1000);
+        (0..WINDOW_PAGES + 33).for_each(|page| batching.take(&cleaned(page, page)));
+        batching.take(&flush(2000, 7, 1, 0, Some(1)));
+        batching.end();
+        let total = batching.total(Class::User);
+        assert_eq!((total.shootdowns, total.saved_shootdowns), (WINDOW_PAGES + 33, WINDOW_PAGES + 31));
+        // 33 pages side by side are flushed one by one, 1,024 are not.
+        assert_eq!((total.runs, total.full_runs), (2, 1));
+        // Two pages so far apart that one flush for both is one of everything.
+        let mut batching = Batching::new(Range::Ascending, 1000);
+        [1, 100].into_iter().for_each(|page| batching.take(&cleaned(page, page)));
+        batching.end();
+        assert_eq!(batching.total(Class::User).full_runs, 1);
+    }
+
     #[test]
     fn a_saving_is_what_one_flush_would_leave_out() {
         let mut batching = Batching::new(Range::Touching, 1000);
@@ -323,7 +455,9 @@ mod tests {
         };
         assert_eq!(batching.total(Class::User), expected);
         assert_eq!(batching.total(Class::KernelRange).shootdowns, 1);
-        assert_eq!(batching.places.get(&(Class::User, Cause::Munmap, Some(1))), Some(&expected));
+        let place = (Class::User, Cause::Munmap, Some(1));
+        assert_eq!(batching.places.get(&place), Some(&expected));
+        assert_eq!(batching.origins.get(&(7, place)), Some(&expected));
     }
 
     #[test]

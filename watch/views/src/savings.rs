@@ -8,7 +8,7 @@ use crate::numbers::{count, ratio, time};
 use crate::table;
 use ceasefire_watch_model::neighbours::{Place, CEILING_PAGES};
 use ceasefire_watch_model::{
-    Batching, Class, Counts, Histogram, Range, Saving, Site, Snapshot, WhyFull, SCHEMA,
+    Batching, Class, Counts, Histogram, Saving, Site, Snapshot, WhyFull, SCHEMA,
 };
 use serde_json::{json, Value};
 
@@ -163,7 +163,7 @@ fn total(batching: &Batching, class: Class) -> String {
     let total = batching.total(class);
     format!(
         "\n  {} ({}): {} of {} shootdowns ({}), {} of {} received ({}), {} of {} waited\n",
-        name(batching.neighbours.range),
+        batching.neighbours.range.name(),
         class.name(),
         count(total.saved_shootdowns),
         count(total.shootdowns),
@@ -174,13 +174,6 @@ fn total(batching: &Batching, class: Class) -> String {
         time(total.saved_wait_ns),
         time(total.wait_ns),
     )
-}
-
-fn name(range: Range) -> &'static str {
-    match range {
-        Range::Any => "any range",
-        Range::Touching => "touching",
-    }
 }
 
 fn largest(batching: &Batching, class: Class, top: usize) -> Vec<(&Place, &Saving)> {
@@ -267,7 +260,7 @@ pub fn json(window: &Snapshot, events: Option<&[Batching]>, top: usize) -> Strin
                 row
             });
             json!({
-                "range": name(batching.neighbours.range), "within_ns": batching.neighbours.within_ns,
+                "range": batching.neighbours.range.name(), "within_ns": batching.neighbours.within_ns,
                 // Of the class it names; `totals` has all.
                 "total": of_class(Class::User), "totals": BOTH.map(of_class),
                 "places": places.collect::<Vec<_>>(),
@@ -287,7 +280,7 @@ pub fn json(window: &Snapshot, events: Option<&[Batching]>, top: usize) -> Strin
 mod tests {
     use super::*;
     use crate::testing::{pair_of_classes, task};
-    use ceasefire_watch_model::{Cause, Kind, Shootdown};
+    use ceasefire_watch_model::{Cause, Kind, Range, Shootdown};
 
     fn flush(start_ns: u64, class: Class, cause: Cause) -> Shootdown {
         Shootdown {
