@@ -3,6 +3,7 @@
 
 mod args;
 mod lab;
+mod terminal;
 mod watch;
 
 use args::{Arguments, Part};

@@ -19,7 +19,6 @@ use ceasefire_run::catalog::Catalog;
 use ceasefire_run::doctor;
 use ceasefire_run::presets::Preset;
 use std::collections::BTreeSet;
-use std::io::IsTerminal;
 
 /// The compiler for its probes, and what loads them, as static libraries.
 const OBSERVER_PACKAGES: [&str; 6] = ["clang", "libelf-dev", "zlib1g-dev", "pkg-config", "gcc", "make"];
@@ -160,11 +159,5 @@ fn examine(ctx: &Context, json: bool) -> Result<()> {
 
 /// Columns of standard output; a pipe gets 120.
 fn terminal_width() -> usize {
-    if let Some(columns) = std::env::var("COLUMNS").ok().and_then(|text| text.parse::<usize>().ok()) {
-        return columns.max(20);
-    }
-    if std::io::stdout().is_terminal() {
-        return ceasefire_base::progress::terminal_width();
-    }
-    120
+    crate::terminal::width(120)
 }

@@ -152,13 +152,13 @@ pub struct Top {
 
 #[derive(Debug, Args)]
 pub struct Trace {
-    /// At the end, pages by stack, latency, savings, and what batching would save
+    /// At the end, pages by process and cause, and what batching would save
     #[arg(long)]
     pub summary: bool,
     /// A line for each shootdown, also where several flushed one range piece by piece
     #[arg(long)]
     pub each: bool,
-    /// Neighbours begin within this time after the first of them
+    /// Neighbours begin within this time after the first of them; pages of write-back, after the last one
     #[arg(long, value_name = "US", default_value_t = WITHIN_US, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub within_us: u64,
     /// Also user stacks (JSON)
@@ -218,7 +218,7 @@ pub enum View {
     Trace,
     /// What to change, with the figures that speak for it
     Advice,
-    /// Pages by stack, latency, savings, and what batching would save
+    /// Pages by process and cause, the factor that ranges saved, and what batching would save
     Savings,
 }
 
@@ -245,7 +245,7 @@ pub struct Report {
     /// Only these causes
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub cause: Vec<String>,
-    /// Neighbours begin within this time after the first of them
+    /// Neighbours begin within this time after the first of them; pages of write-back, after the last one
     #[arg(long, value_name = "US", default_value_t = WITHIN_US, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub within_us: u64,
 }

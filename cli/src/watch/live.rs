@@ -6,10 +6,12 @@ use super::causes::{causes, is_same};
 use super::filters::{filter, is_gone};
 use super::isolated::Isolated;
 use super::lines::Lines;
+use super::COLUMNS;
+use crate::terminal;
 use ceasefire_base::exec::print_line;
 use ceasefire_base::{cancel, Error, Result};
 use ceasefire_watch::{EventOptions, Observer, Options};
-use ceasefire_watch_model::{Batching, Cause, Open, Range, Shootdown, Snapshot, Stacks as Names};
+use ceasefire_watch_model::{Cause, Open, Savings, Shootdown, Snapshot, Stacks as Names};
 use ceasefire_watch_views as views;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command};
@@ -122,7 +124,7 @@ pub fn trace(args: &Trace) -> Result<u8> {
             .remedy("use `ceasefire watch stat` for what can be counted, or Linux 6.5 or newer"));
     }
     let mut lines = Lines::new(args.each, within_ns);
-    let mut batching = [Range::Any, Range::Touching].map(|range| Batching::new(range, within_ns));
+    let mut savings = Savings::new(within_ns);
     if !window.json {
         print_line(&views::trace::head());
     }
@@ -135,7 +137,7 @@ pub fn trace(args: &Trace) -> Result<u8> {
                 return;
             }
             if args.summary {
-                batching.iter_mut().for_each(|batching| batching.take(shootdown));
+                savings.take(shootdown);
             }
             match window.json {
                 true => print_line(&views::json::event(shootdown, names)),
@@ -151,16 +153,17 @@ pub fn trace(args: &Trace) -> Result<u8> {
         }
     }
     lines.end();
-    batching.iter_mut().for_each(Batching::end);
+    savings.end();
     let all = session.window(&causes)?;
     if window.json {
         print_line(&views::json::window("trace", &all).to_string());
     }
     match (args.summary, window.json) {
         (true, false) => {
-            print_line(views::savings::render(&all, Some(&batching), window.top).trim_end());
+            let width = terminal::width(COLUMNS);
+            print_line(views::savings::render(&all, Some(&savings), window.top, width).trim_end());
         }
-        (true, true) => print_line(&views::savings::json(&all, Some(&batching), window.top)),
+        (true, true) => print_line(&views::savings::json(&all, Some(&savings), window.top)),
         (false, false) => print_line(views::honesty::block(&all.coverage).trim_end()),
         (false, true) => {}
     }

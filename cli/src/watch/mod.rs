@@ -23,6 +23,9 @@ mod top;
 use args::{Verb, Watch};
 use ceasefire_base::Result;
 
+/// Of a report that is not for a terminal.
+const COLUMNS: usize = 100;
+
 /// The exit code: a command's own where one was run.
 pub fn run(watch: Watch) -> Result<u8> {
     if let Verb::Storm(storm) = watch.verb {

@@ -4,11 +4,14 @@
 use super::args::{Report, View};
 use super::causes::{causes, is_same};
 use super::lines::Lines;
+use super::COLUMNS;
+use crate::terminal;
 use ceasefire_base::exec::{check_output, print_line};
 use ceasefire_base::{cancel, Error, Result};
 use ceasefire_watch_advice as advice;
-use ceasefire_watch_model::{Batching, Cause, Range, Shootdown, Snapshot, Sum};
+use ceasefire_watch_model::{Cause, Savings, Shootdown, Snapshot, Sum};
 use ceasefire_watch_record::{Environment, Item, Reader};
+use ceasefire_watch_views::table::paragraph;
 use ceasefire_watch_views::{self as views, numbers};
 use clap::ValueEnum;
 use std::fs::File;
@@ -47,7 +50,7 @@ struct Shown<'a> {
     args: &'a Report,
     causes: &'a [Cause],
     lines: Lines,
-    batching: Option<[Batching; 2]>,
+    savings: Option<Savings>,
     /// With --each: the window that is being read.
     window: Sum,
     is_begun: bool,
@@ -63,8 +66,7 @@ impl Shown<'_> {
             args,
             causes,
             lines: Lines::new(args.each, within_ns),
-            batching: matches!(args.view, View::Savings | View::Advice)
-                .then(|| [Range::Any, Range::Touching].map(|range| Batching::new(range, within_ns))),
+            savings: matches!(args.view, View::Savings | View::Advice).then(|| Savings::new(within_ns)),
             window: Sum::default(),
             is_begun: false,
         }
@@ -96,8 +98,8 @@ impl Shown<'_> {
     }
 
     fn event(&mut self, event: &Shootdown, reader: &Source) {
-        for batching in self.batching.iter_mut().flatten() {
-            batching.take(event);
+        if let Some(savings) = &mut self.savings {
+            savings.take(event);
         }
         match (self.args.view, self.args.json) {
             (View::Trace, true) => print_line(&views::json::event(event, &reader.stacks)),
@@ -116,7 +118,7 @@ impl Shown<'_> {
     /// `cut`: why not everything could be read.
     fn end(&mut self, reader: &Source, cut: Option<String>) {
         self.lines.end();
-        self.batching.iter_mut().flatten().for_each(Batching::end);
+        self.savings.iter_mut().for_each(Savings::end);
         if self.args.each && self.args.view != View::Trace {
             return self.show_window(reader);
         }
@@ -138,10 +140,11 @@ impl Shown<'_> {
             window.retain_cause(|cause| self.is_wanted(cause));
         }
         let has_events = is_whole && reader.environment.has_events;
-        let batching = self.batching.as_ref().filter(|_| has_events).map(|both| &both[..]);
+        let savings = self.savings.as_ref().filter(|_| has_events);
+        let batching = savings.map(|savings| &savings.batching[..]);
         let advise = || advice::advise(&window, &reader.environment, &reader.processes, batching);
         let text = match (args.view, args.json) {
-            (View::Savings, true) => views::savings::json(&window, batching, args.top),
+            (View::Savings, true) => views::savings::json(&window, savings, args.top),
             (View::Advice, true) => advice::json(&advise(), &window),
             (view, true) => views::json::window(&name(view), &window).to_string(),
             (View::Stat, false) => views::stat::render(&window, &what(&reader.environment), args.top),
@@ -151,11 +154,17 @@ impl Shown<'_> {
             (View::Matrix, false) => views::matrix::render(&window, args.top),
             (View::Trace, false) => views::honesty::block(&window.coverage),
             (View::Advice, false) => advice::render(&advise(), &window),
-            (View::Savings, false) => views::savings::render(&window, batching, args.top),
+            (View::Savings, false) => {
+                views::savings::render(&window, savings, args.top, terminal::width(COLUMNS))
+            }
         };
         print_line(text.trim_end());
         if !args.json && !args.folded && is_whole {
-            print_line(&recorded(reader));
+            let from = recorded(reader);
+            match args.view {
+                View::Savings => print_line(paragraph(terminal::width(COLUMNS), "", &from).trim_end()),
+                _ => print_line(&from),
+            }
         }
     }
 }

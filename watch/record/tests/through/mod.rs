@@ -2,7 +2,7 @@
 //! What tests and the fuzzer do with bytes: read them as a record, draw every view.
 #![allow(dead_code)] // the fuzzer and the tests use different parts
 
-use ceasefire_watch_model::{Batching, Neighbours, Range, Snapshot};
+use ceasefire_watch_model::{Neighbours, Range, Savings, Snapshot};
 use ceasefire_watch_record::{Error, Item, Reader};
 use ceasefire_watch_views as views;
 
@@ -12,7 +12,7 @@ pub fn through(bytes: &[u8]) -> (Option<Error>, usize) {
         Ok(reader) => reader,
         Err(error) => return (Some(error), 0),
     };
-    let mut batching = [Range::Any, Range::Touching].map(|range| Batching::new(range, 1_000_000));
+    let mut savings = Savings::new(1_000_000);
     let mut neighbours = Neighbours::new(Range::Touching, 1_000_000);
     let (mut drawn, mut events_seen) = (0, 0);
     let error = loop {
@@ -21,7 +21,7 @@ pub fn through(bytes: &[u8]) -> (Option<Error>, usize) {
             Ok(Some(Item::Events(events))) => {
                 events_seen += events.len();
                 for event in &events {
-                    batching.iter_mut().for_each(|batching| batching.take(event));
+                    savings.take(event);
                     drawn += views::trace::line(event).len();
                     drawn += views::json::event(event, &reader.stacks).len();
                     drawn += neighbours
@@ -35,12 +35,16 @@ pub fn through(bytes: &[u8]) -> (Option<Error>, usize) {
             Err(error) => break Some(error),
         }
     };
-    batching.iter_mut().for_each(Batching::end);
-    drawn += draw(&reader.whole(), &batching);
-    drawn += draw(&of_one_cause(reader.whole()), &batching);
+    savings.end();
+    drawn += draw(&reader.whole(), &savings);
+    drawn += draw(&of_one_cause(reader.whole()), &savings);
     let whole = reader.whole();
-    let advice =
-        ceasefire_watch_advice::advise(&whole, &reader.environment, &reader.processes, Some(&batching));
+    let advice = ceasefire_watch_advice::advise(
+        &whole,
+        &reader.environment,
+        &reader.processes,
+        Some(&savings.batching),
+    );
     drawn += ceasefire_watch_advice::render(&advice, &whole).len();
     drawn += ceasefire_watch_advice::json(&advice, &whole).len();
     assert!(drawn > 0);
@@ -54,7 +58,7 @@ fn of_one_cause(mut whole: Snapshot) -> Snapshot {
     whole
 }
 
-fn draw(whole: &Snapshot, batching: &[Batching]) -> usize {
+fn draw(whole: &Snapshot, savings: &Savings) -> usize {
     use views::hist::By;
     let texts = [
         views::stat::render(whole, "recorded", 5),
@@ -64,8 +68,9 @@ fn draw(whole: &Snapshot, batching: &[Batching]) -> usize {
         views::stacks::render(whole, 5),
         views::stacks::folded(whole),
         views::matrix::render(whole, 5),
-        views::savings::render(whole, Some(batching), 5),
-        views::savings::json(whole, Some(batching), 5),
+        views::savings::render(whole, Some(savings), 5, 100),
+        views::savings::render(whole, None, 5, 40),
+        views::savings::json(whole, Some(savings), 5),
         views::json::window("stat", whole).to_string(),
     ];
     for text in &texts {
