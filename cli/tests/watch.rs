@@ -66,6 +66,7 @@ storms! {
     thp_split_is_attributed "thp-split",
     thp_collapse_is_attributed "thp-collapse",
     msync_is_attributed "msync",
+    msync_of_a_range_is_attributed "msync-range",
     truncate_is_attributed "truncate",
     reclaim_is_attributed "reclaim",
     ksm_is_attributed "ksm",

@@ -89,7 +89,34 @@ fn every_view_of_a_record_needs_neither_root_nor_the_machine() {
     let saved = json(&report(&file, &["--view", "savings", "--json"]).stdout);
     assert_eq!(saved["batching"][1]["range"], "touching");
     assert_eq!(saved["batching"][1]["total"]["saved_shootdowns"], 149);
+    let rows = saved["processes"].as_array().expect("rows");
+    let of = |cause: &str| rows.iter().find(|row| row["cause"] == cause).expect("a row");
+    assert_eq!(of("munmap")["process"], "app101 100");
+    assert_eq!(of("munmap")["saved_shootdowns_at_most"], 149);
     assert!(report(&file, &["--view", "stacks", "--folded"]).stdout.lines().all(|line| line.contains(';')));
+}
+
+#[test]
+fn savings_fit_every_terminal_and_name_the_remedy() {
+    let scratch = Scratch::new("savings");
+    let file = path(&scratch.file("a.record", &sample::record()));
+    let shown = |columns: usize, more: &[&str]| {
+        let args = [&["watch", "report", &file, "--view", "savings"], more].concat();
+        succeed(ceasefire(&args).env("COLUMNS", columns.to_string())).stdout
+    };
+    for columns in [40, 100] {
+        let text = shown(columns, &[]);
+        let widest = text.lines().map(|line| line.chars().count()).max();
+        assert!(widest.is_some_and(|widest| widest <= columns), "{widest:?} of {columns}:\n{text}");
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains("OVERALL (user)") && words.contains("factor"), "{text}");
+    }
+    // Nothing of the sample's write-back was seen one by one.
+    let text = shown(100, &["--cause", "write-back"]);
+    let remedy = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let remedy = remedy.split("REMEDY ").nth(1).expect("a remedy");
+    assert!(remedy.contains("save at most 0 of 0 shootdowns"), "{text}");
+    assert!(!shown(100, &["--cause", "munmap"]).contains("REMEDY"));
 }
 
 #[test]
@@ -155,6 +182,16 @@ fn wrong_records_get_one_sentence() {
     refused(&mut ceasefire(&["watch", "report", &file, "--view", "weather"]), 2, "weather");
     refused(&mut ceasefire(&["watch", "report", &file, "--cause", "weather"]), 2, "weather");
     refused(&mut ceasefire(&["watch", "report", &file, "--within-us", "0"]), 2, "0");
+    let savings = ["watch", "report", &file, "--view", "savings"];
+    for (flags, named) in [
+        (&["--within-us", "1000001"][..], "1000001"),
+        (&["--within-us", "soon"], "soon"),
+        (&["--top", "-1"], "-1"),
+        (&["--cause", "sync"], "sync"),
+        (&["--width", "40"], "--width"),
+    ] {
+        refused(&mut ceasefire(&[&savings, flags].concat()), 2, named);
+    }
     refused(&mut ceasefire(&["watch", "report"]), 2, "FILE");
 }
 
@@ -184,6 +221,32 @@ fn a_storm_is_recorded_whole() {
     for view in VIEWS {
         report(&file, &["--view", view]);
     }
+}
+
+/// Linux flushes the pages of one call one by one: factor 1, and one flush for all would do.
+#[test]
+fn write_back_page_by_page_is_named_with_what_one_flush_would_save() {
+    let scratch = Scratch::new("write-back");
+    if run(&mut ceasefire(&["watch", "storm", "msync-range", "--rounds", "1"])).code == 4 {
+        return skip("watch savings", "it needs two CPUs and a file on a disk");
+    }
+    let Some((file, _)) = recorded(&scratch, &["--events"], "msync-range", "20") else { return };
+    let value = json(&report(&file, &["--view", "savings", "--json", "--cause", "msync"]).stdout);
+    let rows = value["processes"].as_array().expect("rows");
+    let ours = |row: &&Value| row["process"].as_str().is_some_and(|name| name.starts_with("ceasefire "));
+    let row = rows.iter().find(ours).expect("the storm");
+    let number = |name: &str| row[name].as_u64().expect("a number");
+    let (sent, pages) = (number("ranged_shootdowns"), number("pages"));
+    let saved = number("saved_shootdowns_at_most");
+    println!("{pages} pages in {sent} shootdowns, of which at most {saved} would be saved");
+    // Where the host has stopped the victim's CPU, nobody is interrupted.
+    assert!(sent >= 20 * 64 / 10, "{row}");
+    assert!((1.0..1.05).contains(&(pages as f64 / sent as f64)), "{row}");
+    assert!(saved * 2 > sent && saved < sent, "{row}");
+    let frames = row["kernel_frames"].to_string();
+    assert!(frames.contains("mkclean"), "{frames}");
+    let text = report(&file, &["--view", "savings"]).stdout;
+    assert!(text.contains("REMEDY for msync and write-back (factor 1.0"), "{text}");
 }
 
 #[test]

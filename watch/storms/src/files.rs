@@ -3,7 +3,7 @@
 
 use crate::group::Group;
 use crate::stage::{check, failed, unsupported, Area, Stage, PAGE};
-use crate::PAGES;
+use crate::{PAGES, SYNCED_PAGES};
 use ceasefire_base::{cancel, Error, Result};
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -83,13 +83,24 @@ pub fn reclaim(stage: &mut Stage, rounds: u64) -> Result<()> {
 
 /// A clean page is written to and made clean again.
 pub fn msync(stage: &mut Stage, rounds: u64) -> Result<()> {
-    let file = on_disk(1)?;
-    let area = shared(&file, 1)?;
+    write_and_sync(stage, rounds, 1)
+}
+
+/// Many pages side by side, with one call for all.
+pub fn msync_range(stage: &mut Stage, rounds: u64) -> Result<()> {
+    write_and_sync(stage, rounds, SYNCED_PAGES)
+}
+
+fn write_and_sync(stage: &mut Stage, rounds: u64, pages: u64) -> Result<()> {
+    let file = on_disk(pages)?;
+    let area = shared(&file, pages)?;
     stage.wait_for_victim();
     for round in 0..rounds {
-        area.write(0, round as u8);
+        cancel::check()?;
+        (0..pages).for_each(|page| area.write(page, round as u8));
         // SAFETY: a mapping of this storm.
-        check(unsafe { libc::msync(area.0.cast(), PAGE, libc::MS_SYNC) }, "msync was refused")?;
+        let code = unsafe { libc::msync(area.0.cast(), pages as usize * PAGE, libc::MS_SYNC) };
+        check(code, "msync was refused")?;
     }
     Ok(())
 }

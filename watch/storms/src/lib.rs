@@ -67,6 +67,8 @@ const fn storm(
 }
 
 pub const PAGES: u64 = 8;
+/// Of one call of `msync-range`.
+pub const SYNCED_PAGES: u64 = 64;
 
 pub const STORMS: &[Storm] = &[
     storm("madvise-dontneed", Pages::Exactly(PAGES), 1, 5000, memory::dontneed),
@@ -93,6 +95,7 @@ pub const STORMS: &[Storm] = &[
         ..storm("thp-collapse", Pages::Full, 0, 20, memory::collapse)
     },
     storm("msync", Pages::Exactly(1), 1, 100, files::msync),
+    Storm { cause: "msync", ..storm("msync-range", Pages::Exactly(1), SYNCED_PAGES, 20, files::msync_range) },
     storm("truncate", Pages::Exactly(PAGES), 1, 2000, files::truncate),
     Storm { is_steady: false, ..storm("reclaim", Pages::Full, 0, 20, files::reclaim) },
     Storm {
