@@ -33,7 +33,7 @@ typedef void (*team_fn)(struct run *run, unsigned int index);
 
 struct workload {
 	const char *name;	/* as the user types it */
-	const char *group;	/* control, micro, article, lmbench, app, own */
+	const char *group;	/* control, micro, article, lmbench, range, app, own */
 	const char *unit;	/* one unit of work, singular */
 	const char *about;	/* one sentence */
 	const char *needs;	/* comma-separated guest features, or NULL: ext2, zram, cgroup, net, nodes, apps */

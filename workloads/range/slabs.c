@@ -47,7 +47,7 @@ static int measure(struct run *run)
 
 WORKLOAD(slabs) = {
 	.name = "slabs",
-	.group = "article",
+	.group = "range",
 	.unit = "slab freed",
 	.about = "Unmaps slabs of --set pages=N pages (32) of kernel address space at once, --set by=range, or by=pages: one "
 		 "shootdown each, or one for each page.",

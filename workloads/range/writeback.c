@@ -224,7 +224,7 @@ static void teardown(struct run *run)
 
 WORKLOAD(writeback) = {
 	.name = "writeback",
-	.group = "micro",
+	.group = "range",
 	.unit = "page written back",
 	.about = "Threads write all of --set pages=N pages (512) of a shared file mapping, and one syncs them at once: every "
 		 "page is one shootdown to all.",
