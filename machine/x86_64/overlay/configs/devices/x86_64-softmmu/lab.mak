@@ -9,3 +9,5 @@ CONFIG_VIRTIO_PCI=y
 CONFIG_VIRTIO_SERIAL=y
 # ACPI power management timer and the TSC's calibration
 CONFIG_HPET=y
+# a disk that the host can look at (tests/run promises)
+CONFIG_VIRTIO_BLK=y
