@@ -18,6 +18,7 @@
 void mounts_make(void);
 void ext2_make(void);
 void ext4_make(void);
+void disk_mount(void);
 void loopback_up(void);
 
 /* port.c */

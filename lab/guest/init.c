@@ -58,6 +58,7 @@ int main(int argc, char **argv)
 	ext2_make();
 	if (jobs_use_ext4("/job"))
 		ext4_make();
+	disk_mount();
 	loopback_up();
 	done = jobs_run("/job");
 	port_release();

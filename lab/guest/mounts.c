@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* File systems, the ext2 and ext4 disks and the loopback device. */
+/* File systems: the ext2 and ext4 disks, the host's disk; and the loopback device. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/loop.h>
@@ -143,6 +143,16 @@ void ext4_make(void)
 	if (!failed)
 		failed = loop_device(EXT4_IMAGE, device, sizeof(device));
 	say("/ext4", failed ? failed : mount_at(device, "/ext4", "ext4"));
+}
+
+/* The host's file, where the machine has a disk. */
+void disk_mount(void)
+{
+	if (access("/dev/vda", F_OK))
+		return;
+	mkdir("/disk", 0755);
+	if (mount("/dev/vda", "/disk", "ext4", 0, "data=ordered"))
+		port_log("/disk is not there: %s", strerror(errno));
 }
 
 void loopback_up(void)
