@@ -7,7 +7,7 @@ use ceasefire_base::{cancel, Error, Result};
 use ceasefire_run::boot::console_path;
 use ceasefire_run::guest::{Guest, GuestSite};
 use ceasefire_run::image::Temporary;
-use ceasefire_run::kernels::Kernels;
+use ceasefire_run::kernels::{Kernels, Source};
 use ceasefire_run::machine::MachineSpec;
 use ceasefire_run::plan::{Matrix, Plan, ThreadMode};
 use ceasefire_run::qemu::Console;
@@ -19,6 +19,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+const KERNEL: &str = "batch-debug";
 const PORT: &str = "ceasefire.promises";
 /// Until the emulator listens, and for an answer of its.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
@@ -28,6 +29,8 @@ const PROMISES: u64 = 1 << 40;
 /// What a boot is like.
 #[derive(Debug, Clone)]
 pub struct Shape {
+    /// Of our kernel.
+    pub mode: &'static str,
     pub cpus: u32,
     pub nodes: u32,
     pub tlb: &'static str,
@@ -42,6 +45,7 @@ pub struct Shape {
 impl Default for Shape {
     fn default() -> Shape {
         Shape {
+            mode: "off+on",
             cpus: 4,
             nodes: 2,
             tlb: "hardware",
@@ -68,15 +72,29 @@ impl Files {
     }
 }
 
+/// Our kernel in this mode, or another one; and words of ours on its command line.
+fn kernels(mode: &str) -> (Kernels, String) {
+    let named = |name: String| (Kernels::named(&[name], &[]), String::new());
+    match (std::env::var_os("CEASEFIRE_PROMISES_IMAGE"), std::env::var("CEASEFIRE_PROMISES_KERNEL")) {
+        (Some(image), _) => {
+            let (abis, batch) = mode.split_once('+').unwrap_or_default();
+            let source = Source::Image(PathBuf::from(image));
+            (Kernels { source, ..Kernels::default() }, format!("abis={abis} batch={batch}"))
+        }
+        (None, Ok(name)) => named(name),
+        (None, Err(_)) => named(format!("{KERNEL}:{mode}")),
+    }
+}
+
 /// The emulator's command. Its initial file system goes with the second.
-pub fn command(ctx: &Context, kernel: &str, shape: &Shape, files: &Files) -> Result<(Command, Temporary)> {
+pub fn command(ctx: &Context, shape: &Shape, files: &Files) -> Result<(Command, Temporary)> {
+    let (kernels, words) = kernels(shape.mode);
     let machine = MachineSpec {
         thread_mode: shape.thread_mode,
         tlb: Some(Tlb::parse(shape.tlb)?),
-        kernel_args: format!("loglevel=5 {}", shape.words).trim_end().into(),
+        kernel_args: format!("loglevel=5 {words} {}", shape.words).trim_end().into(),
         ..MachineSpec::default()
     };
-    let kernels = Kernels::named(&[kernel.to_string()], &[]);
     let matrix = Matrix {
         workloads: vec!["durable".into()],
         vcpus: vec![shape.cpus],

@@ -5,6 +5,7 @@
 //! Meanwhile the guest is stopped at random moments, and its disk is looked at in place; at the end it is killed.
 //!
 //! CEASEFIRE_PROMISES_KERNEL=NAME[:MODE]: another kernel than `batch-debug`; it needs ext4 and virtio-blk.
+//! CEASEFIRE_PROMISES_IMAGE=FILE: a bzImage of such a kernel.
 //! CEASEFIRE_PROMISES_SEED=N: other moments, pages and calls.
 //! CEASEFIRE_PROMISES_MOMENTS=N, CEASEFIRE_PROMISES_KILLS=N: of the long form.
 
@@ -27,8 +28,6 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-const KERNEL: &str = "batch-debug";
-const MODE: &str = "off+on";
 const SEED: u64 = 1;
 /// Before each moment the guest gives so many promises at most, on a busy host, too; and then runs on for so long.
 const PROMISES_BETWEEN: u64 = 10;
@@ -188,7 +187,6 @@ impl Watched<'_> {
 
 /// What a boot is to do.
 struct Plan<'a> {
-    kernel: &'a str,
     shape: &'a Shape,
     moments: usize,
     /// It ends with the first violation.
@@ -199,7 +197,7 @@ fn watch(ctx: &Context, plan: &Plan, step: &Step) -> Result<Tally> {
     let scratch = Scratch::new("promises");
     let files = Files::in_directory(&scratch.0);
     disk::make(&files.disk)?;
-    let (command, _initrd) = guest::command(ctx, plan.kernel, plan.shape, &files)?;
+    let (command, _initrd) = guest::command(ctx, plan.shape, &files)?;
     let is_over = AtomicBool::new(false);
     let boot = || {
         let start = Start {
@@ -308,11 +306,6 @@ fn number(name: &str, usual: u64) -> u64 {
     text.parse().unwrap_or_else(|_| panic!("CEASEFIRE_PROMISES_{name}={text} is no number"))
 }
 
-/// Ours in this mode, or another one.
-fn kernel(mode: &str) -> String {
-    std::env::var("CEASEFIRE_PROMISES_KERNEL").unwrap_or_else(|_| format!("{KERNEL}:{mode}"))
-}
-
 /// Ctrl-C ends it like a failure: the emulator is killed, and the disk removed.
 fn context() -> Context {
     cancel::install().expect("signals");
@@ -320,7 +313,7 @@ fn context() -> Context {
 }
 
 fn watch_or_panic(ctx: &Context, plan: &Plan, name: &str) -> Tally {
-    let step = ctx.progress.step(format!("promises of {}: {name}", plan.kernel));
+    let step = ctx.progress.step(format!("promises: {name}"));
     match watch(ctx, plan, &step) {
         Ok(tally) => {
             step.done(format!("{} moments, {} promises", tally.moments, tally.promises));
@@ -334,7 +327,7 @@ fn watch_or_panic(ctx: &Context, plan: &Plan, name: &str) -> Tally {
 fn what_was_promised_is_on_the_disk() {
     let (ctx, begun) = (context(), Instant::now());
     let shape = Shape { seed: number("SEED", SEED), ..Shape::default() };
-    let plan = Plan { kernel: &kernel(MODE), shape: &shape, moments: 20, until_found: false };
+    let plan = Plan { shape: &shape, moments: 20, until_found: false };
     let tally = watch_or_panic(&ctx, &plan, "20 moments and a kill");
     tally.show(begun);
     tally.must_have_kept_all(shape.nodes);
@@ -346,7 +339,7 @@ fn a_call_that_was_not_made_is_found() {
     let (ctx, begun) = (context(), Instant::now());
     let settings = vec![("lie".into(), "10".into())];
     let shape = Shape { seed: number("SEED", SEED), settings, ..Shape::default() };
-    let plan = Plan { kernel: &kernel(MODE), shape: &shape, moments: 100, until_found: true };
+    let plan = Plan { shape: &shape, moments: 100, until_found: true };
     let tally = watch_or_panic(&ctx, &plan, "one call of 10 is not made");
     tally.show(begun);
     assert!(!tally.violations.is_empty(), "one call of 10 was not made, and nothing was found");
@@ -361,10 +354,11 @@ fn a_thousand_moments_and_twenty_kills() {
     for boot in 0..kills {
         let (mode, cpus, nodes, tlb, thread_mode) = SHAPES[boot % SHAPES.len()];
         let seed = number("SEED", SEED) + boot as u64;
-        let shape = Shape { cpus, nodes, tlb, thread_mode, seed, ..Shape::default() };
+        let shape = Shape { mode, cpus, nodes, tlb, thread_mode, seed, ..Shape::default() };
         let moments = moments * (boot + 1) / kills - moments * boot / kills;
-        let plan = Plan { kernel: &kernel(mode), shape: &shape, moments, until_found: false };
-        let name = format!("boot {} of {kills}, {cpus} CPUs, {tlb}, {}", boot + 1, thread_mode.as_str());
+        let plan = Plan { shape: &shape, moments, until_found: false };
+        let name =
+            format!("boot {} of {kills}, {mode}, {cpus} CPUs, {tlb}, {}", boot + 1, thread_mode.as_str());
         let tally = watch_or_panic(&ctx, &plan, &name);
         tally.show(begun);
         tally.must_have_kept_all(nodes);
@@ -384,7 +378,7 @@ fn each_break_is_found() {
         let begun = Instant::now();
         let words = format!("batch_mutant={name}");
         let shape = Shape { words, seed: number("SEED", SEED), ..Shape::default() };
-        let plan = Plan { kernel: &kernel(MODE), shape: &shape, moments: BREAK_MOMENTS, until_found: true };
+        let plan = Plan { shape: &shape, moments: BREAK_MOMENTS, until_found: true };
         let tally = watch_or_panic(&ctx, &plan, name);
         println!("{name}:");
         tally.show(begun);
