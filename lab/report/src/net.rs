@@ -71,7 +71,7 @@ pub(crate) fn net_table(results: &Results) -> Result<String> {
         "Cycles are changes per unit of work, {} against `{base}`, by medians: with all prices low, as used, and high. Worst: \
          what there is more of at its high price, what there is less of at its low one; with the ends, as far apart as any two \
          boots. A gain is below 0 there at both ends. A loss needs no such proof: its medians are enough, and where there is no \
-         room it stands without ends.",
+         room it stands without ends, and a gain without its median.",
         list(&others)
     );
     text += &format!("\n{}", wrapped(&sentence, ""));
@@ -108,10 +108,11 @@ pub(crate) fn net_table(results: &Results) -> Result<String> {
             )
         };
         let whole = line(change(changed.worst));
-        // Where a line would be too long, without the ends of a loss, which decide nothing; the data have them.
+        // Where a line would be too long, what decides: of a loss the median, else the ends. The data have the rest.
         text += &match changed.verdict() {
-            Verdict::Loss if width(&whole) > ROW_COLUMNS => line(signed(changed.worst.median)),
-            _ => whole,
+            _ if width(&whole) <= ROW_COLUMNS => whole,
+            Verdict::Loss => line(signed(changed.worst.median)),
+            _ => line(format!("[{}, {}]", signed(changed.worst.min), signed(changed.worst.max))),
         };
         text.push('\n');
     }
