@@ -6,8 +6,9 @@
  * counters were before the call. The host stops or kills the guest whenever it
  * likes, and looks for them in the disk's own bytes (tests/run promises).
  *
- * A writer stays with a few pages for a while and leaves them: what one page
- * has lost stays lost until somebody writes it again.
+ * A writer writes a few pages some times, with what its TLB holds, rests in
+ * between, and leaves them for long: what a page has lost with the last write
+ * stays lost until somebody comes back.
  *
  * --set lie=N: every Nth call is not made, and promised all the same.
  */
@@ -23,6 +24,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "durable.h"
@@ -37,9 +39,11 @@
 #define PAGES_MAX 65536UL
 #define EXTENTS_MAX 256U
 #define CGROUP_BYTES (512UL << 20)
-#define SYNCERS 2U
+#define SYNCERS 3U
 #define HELPERS (SYNCERS + 2U)
-#define PASSES_MAX 256U		/* over a writer's hot pages */
+#define PASSES_MAX 8U		/* over a spot's pages, and ... */
+#define PASSES_LONG 256U	/* ... seldom so many */
+#define REST_NS_MAX 1000000U	/* between two passes */
 #define BREAK_US_MAX 8000U
 #define VM "/proc/sys/vm/"
 
@@ -95,21 +99,34 @@ void durable_write(struct run *run, unsigned int mapping, uint64_t page, unsigne
 	atomic_store_explicit(&durable.counts[page][slot], count + 1, memory_order_release);
 }
 
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000ULL + (uint64_t)now.tv_nsec;
+}
+
 static void write_pages(struct run *run, unsigned int index)
 {
 	uint64_t random = run->seed * 0x10001 + index;
 
 	while (!durable.stop) {
 		const uint64_t draw = random_next(&random);
-		const uint64_t first = draw % (durable.pages - HOT_PAGES + 1);
+		const uint64_t first = draw % (durable.pages - SPOT_PAGES + 1);
 		const unsigned int mapping = (unsigned int)(draw >> 32) % MAPPINGS;
-		const unsigned int passes = (unsigned int)(draw >> 48) % PASSES_MAX;
+		const bool is_long = !(draw >> 34 & 63);
+		const uint64_t passes = 1 + (draw >> 40) % (is_long ? PASSES_LONG : PASSES_MAX);
 
-		durable.hot[index] = first;
-		for (unsigned int i = 0; i <= passes && !durable.stop; i++) {
-			for (uint64_t page = first; page < first + HOT_PAGES && !durable.stop; page++)
+		durable.spots[index] = first;
+		for (uint64_t i = 0; i < passes && !durable.stop; i++) {
+			const uint64_t end = now_ns() + (is_long ? 0 : random_next(&random) % REST_NS_MAX);
+
+			for (uint64_t page = first; page < first + SPOT_PAGES && !durable.stop; page++)
 				durable_write(run, mapping, page, index);
-			cpu_pause();
+			do
+				cpu_pause();
+			while (now_ns() < end);
 		}
 	}
 }
@@ -129,8 +146,8 @@ static void choose_pages(uint64_t *random, uint64_t *first, uint64_t *count)
 		*first = (draw >> 8) % durable.pages;
 		end = *first + 1 + (draw >> 40) % 512;
 	} else {
-		*first = durable.hot[(draw >> 8) % durable.writers];
-		end = *first + HOT_PAGES;
+		*first = durable.spots[(draw >> 8) % durable.writers];
+		end = *first + SPOT_PAGES;
 	}
 	*count = (end > durable.pages ? durable.pages : end) - *first;
 }

@@ -8,7 +8,7 @@
 #define MAPPINGS 2U
 #define SLOTS_MAX 16U		/* one for each writer, the last for children */
 #define SLOT_STRIDE 31U		/* words: they are spread over the page */
-#define HOT_PAGES 16U		/* that a writer writes again and again for a while */
+#define SPOT_PAGES 16U		/* that a writer visits */
 #define TAIL_PAGES 64U		/* behind those that are checked: they come and go */
 #define PROMISED_MAX 64U	/* pages of one record */
 
@@ -45,7 +45,7 @@ extern struct durable {
 	unsigned int node_count, nodes[64];
 	/* Of page and slot: what was written and has arrived. Shared with children. */
 	_Atomic uint32_t (*counts)[SLOTS_MAX];
-	_Atomic uint64_t hot[SLOTS_MAX];	/* of each writer */
+	_Atomic uint64_t spots[SLOTS_MAX];	/* where each writer is: the first page */
 	_Atomic uint32_t deeds[DEEDS];
 	_Atomic uint64_t promises;
 	_Atomic bool stop;
