@@ -241,10 +241,10 @@ static void sync_step(const struct state *from, unsigned int who)
 		reach(&to);
 		self->pc = ANNOUNCE;
 		break;
+	/* One mapping after the other, each with a flush of its own. */
 	case ANNOUNCE:
 		if (mutant != ANNOUNCED_LATE)
 			to.pending++;
-		self->k = 0;
 		self->found = 0;
 		self->pc = PROTECT;
 		break;
@@ -255,27 +255,24 @@ static void sync_step(const struct state *from, unsigned int who)
 			*pte = after_protect(*pte);
 			self->found = 1;
 		}
-		self->k++;
-		if (self->k == MAPPINGS || !is_mapped(self->k)) {
-			self->cpu = 0;
-			self->pc = self->found && mutant != UNFLUSHED ? FLUSH : FLUSHED;
-			if (mutant == ANNOUNCED_LATE)
-				self->pc = ANNOUNCE_LATE;
-		}
+		self->cpu = 0;
+		self->pc = self->found && mutant != UNFLUSHED ? FLUSH : FLUSHED;
+		if (mutant == ANNOUNCED_LATE)
+			self->pc = ANNOUNCE_LATE;
 		break;
 	case ANNOUNCE_LATE:
 		to.pending++;
 		self->pc = FLUSH;
 		break;
 	case FLUSH:
-		for (unsigned int k = 0; k < MAPPINGS; k++)
-			flush(&to, self->cpu, k);
+		flush(&to, self->cpu, self->k);
 		if (++self->cpu == CPUS)
 			self->pc = FLUSHED;
 		break;
 	case FLUSHED:
 		to.pending--;
-		self->pc = LOCK;
+		self->k++;
+		self->pc = self->k == MAPPINGS || !is_mapped(self->k) ? LOCK : ANNOUNCE;
 		break;
 	case LOCK:
 		if (to.is_locked)
@@ -513,6 +510,7 @@ int main(int argc, char **argv)
 		{ "two syncs and mprotect()", SECOND_SYNC | CHANGER },
 		{ "two syncs and MADV_DONTNEED", SECOND_SYNC | ZAPPER },
 		{ "two mappings, one unmapped", SECOND_MAPPING | ZAPPER },
+		{ "two syncs, two mappings", SECOND_SYNC | SECOND_MAPPING },
 	};
 	bool found = false;
 

@@ -15,7 +15,8 @@ DECLARE_STATIC_KEY_FALSE(writeback_batch_key);
 
 void __writeback_batch_protect(struct address_space *mapping, struct writeback_control *wbc,
 			       pgoff_t index, pgoff_t last, xa_mark_t tag);
-bool __writeback_batch_clean(struct vm_area_struct *vma, unsigned long addr, pte_t *ptep);
+bool __writeback_batch_clean(struct vm_area_struct *vma, unsigned long addr, pte_t *ptep,
+			     pte_t pte);
 bool writeback_batch_debug_forgets(struct vm_area_struct *vma, unsigned long addr);
 
 /*
@@ -41,8 +42,8 @@ static inline void writeback_batch_begin(struct writeback_control *wbc)
 }
 
 /*
- * Clean @pte, which is dirty or writable, without a flush, if nobody can write through
- * a TLB. The page-table lock is held. Return: whether it was done.
+ * Clean the PTE at @ptep without a flush, if nobody can write through a TLB. It is @pte,
+ * dirty or writable; the page-table lock is held. Return: whether it was done.
  */
 static inline bool writeback_batch_clean(struct vm_area_struct *vma, unsigned long addr,
 					 pte_t *ptep, pte_t pte)
@@ -53,7 +54,7 @@ static inline bool writeback_batch_clean(struct vm_area_struct *vma, unsigned lo
 	if (writeback_batch_debug_forgets(vma, addr))
 		return true;
 #endif
-	return !pte_write(pte) && __writeback_batch_clean(vma, addr, ptep);
+	return __writeback_batch_clean(vma, addr, ptep, pte);
 }
 
 #else

@@ -19,7 +19,7 @@
  * may take it for one that no CPU can write. folio_mkclean() of somebody else passes over
  * what is read-only and clean; zap_pte_range() and reclaim flush before the folio goes
  * only if it was dirty. The folio is dirty in any case: the fault that made the PTE
- * writable has marked it, and nobody has cleaned it since.
+ * writable has marked it, or is about to, and nobody has cleaned it since.
  *
  * Nothing depends on the window. A folio that is not in it, a PTE that a fault makes
  * writable again, a mapping that comes later: folio_mkclean() flushes them as always.
@@ -154,7 +154,7 @@ static unsigned int protect_ptes(struct mmu_gather *tlb, struct vm_area_struct *
 		if (!pte_present(old) || !pte_write(old))
 			continue;
 		old = ptep_modify_prot_start(vma, addr, pte);
-		/* Who asks which CPUs hold the old PTE must do so before they can fill the new one. */
+		/* While the slot is empty: the gather asks which CPUs hold what was in it. */
 		if (!batch_mutant(MUTANT_UNFLUSHED))
 			tlb_flush_pte_range(tlb, addr, PAGE_SIZE);
 		ptep_modify_prot_commit(vma, addr, pte, old, protected_pte(old));
@@ -247,12 +247,13 @@ static void protect_vma(struct vm_area_struct *vma, const struct window *window)
 	tlb_end_vma(&tlb, vma);
 	tlb_finish_mmu(&tlb);
 	batch_count(protected, protected);
-	batch_count(mappings, 1);
+	if (protected)
+		batch_count(mappings, 1);
 }
 
 static bool is_sparse(const struct window *window)
 {
-	return window->folios < SPARSE_PAGES &&
+	return window->pages < SPARSE_PAGES &&
 	       window->run[window->runs - 1].last - window->run[0].first >= SPARSE_SPAN;
 }
 
@@ -293,18 +294,19 @@ out:
 }
 EXPORT_SYMBOL_GPL(__writeback_batch_protect);
 
-bool __writeback_batch_clean(struct vm_area_struct *vma, unsigned long addr, pte_t *ptep)
+bool __writeback_batch_clean(struct vm_area_struct *vma, unsigned long addr, pte_t *ptep,
+			     pte_t pte)
 {
 	struct mm_struct *mm = vma->vm_mm;
 	bool is_pending;
-	pte_t pte;
 
 	if (test_bit(MMF_BATCH_REFUSED, &mm->flags))
 		return false;
 	flush_tlb_batched_pending(mm);
 	is_pending = mm_tlb_flush_pending(mm) && !batch_mutant(MUTANT_PENDING_IGNORED);
-	if (batch_must_flush(rights(ptep_get(ptep)), is_pending)) {
-		batch_count(pending, 1);
+	if (batch_must_flush(rights(pte), is_pending)) {
+		if (!pte_write(pte))
+			batch_count(pending, 1);
 		return false;
 	}
 	/* Not ptep_modify_prot_start(): its commit may keep the dirty bit (Xen). */
