@@ -3,6 +3,7 @@
 //! write, and is each deliberate break found?
 //!
 //! CEASEFIRE_BATCH_KERNEL=NAME: another kernel with CONFIG_WRITEBACK_BATCH_DEBUG in place of `batch-debug`.
+//! CEASEFIRE_BATCH_IMAGE=FILE: a bzImage of such a kernel.
 
 mod common;
 use common::checked::{self, consoles, lab};
@@ -92,7 +93,7 @@ const BREAKS: [(&str, bool); 5] = [
 ];
 
 /// What is lost depends on who comes in between: `clean-early` is found in every other run.
-const TRIES: u32 = 8;
+const TRIES: u32 = 16;
 
 #[test]
 fn each_break_is_found() {

@@ -17,6 +17,7 @@
 #define BLOCK_BYTES 4096
 #define EXT4_BLOCKS "/ext4.blocks"
 #define EXT4_IMAGE "/run/ext4.image"
+/* As lab/artifacts/src/images.rs makes it. */
 #define EXT4_BYTES (64 << 20)
 
 void mounts_make(void)

@@ -68,7 +68,8 @@ static struct {
 	/* The counter of each page and thread that was stored last; shared with children. */
 	_Atomic uint32_t *stored;
 	_Atomic unsigned int syncing;	/* threads that have not done all theirs */
-	_Atomic uint64_t syncs;		/* of all threads; each PHASE_SYNCS of them others of the first roles are at it */
+	/* Of all threads. Every PHASE_SYNCS of them another combination of CHANGE, FORK and CUT is at work. */
+	_Atomic uint64_t syncs;
 	enum by by;			/* BYS: all in turn */
 	bool is_planted;
 	struct part parts[THREADS_MAX];
@@ -496,7 +497,6 @@ static int measure(struct run *run)
 		refused += state.parts[i].refused;
 		run->checksum = checksum_add(run->checksum, state.parts[i].sum);
 	}
-	report_extra(run, "lost_words", 0);
 	report_extra(run, "checked_promises", (double)checked);
 	report_extra(run, "refused_stores", (double)refused);
 	report_extra(run, "changed_mappings", (double)state.parts[CHANGE].done);

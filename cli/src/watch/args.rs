@@ -158,7 +158,7 @@ pub struct Trace {
     /// A line for each shootdown, also where several flushed one range piece by piece
     #[arg(long)]
     pub each: bool,
-    /// Neighbours begin within this time after the first of them; pages of write-back, after the last one
+    /// Neighbours begin within this time after the first of them; in write-back, after the one before
     #[arg(long, value_name = "US", default_value_t = WITHIN_US, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub within_us: u64,
     /// Also user stacks (JSON)
@@ -245,7 +245,7 @@ pub struct Report {
     /// Only these causes
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub cause: Vec<String>,
-    /// Neighbours begin within this time after the first of them; pages of write-back, after the last one
+    /// Neighbours begin within this time after the first of them; in write-back, after the one before
     #[arg(long, value_name = "US", default_value_t = WITHIN_US, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub within_us: u64,
 }

@@ -37,13 +37,21 @@ pub fn chosen(variables: &str, kernel: &str, mode: &str, more: &str) -> Vec<Stri
                 "--kernel-image".into(),
                 image,
                 "--kernel-args".into(),
-                format!("abis={mode} {WORDS} {more}"),
+                format!("{} {WORDS} {more}", boot_words(mode)),
             ]
         }
         Err(_) => {
             let other = std::env::var(format!("CEASEFIRE_{variables}_KERNEL"));
             named(other.as_deref().unwrap_or(kernel), mode, more)
         }
+    }
+}
+
+/// Of ABIS; `full+on` is of a kernel that batches write-back, too.
+fn boot_words(mode: &str) -> String {
+    match mode.split_once('+') {
+        Some((abis, batch)) => format!("abis={abis} batch={batch}"),
+        None => format!("abis={mode}"),
     }
 }
 

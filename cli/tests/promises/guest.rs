@@ -21,8 +21,10 @@ use std::time::{Duration, Instant};
 
 const KERNEL: &str = "batch-debug";
 const PORT: &str = "ceasefire.promises";
-/// Until the emulator listens, and for an answer of its.
-const ANSWER_LIMIT: Duration = Duration::from_secs(30);
+/// Until the emulator listens.
+const CONNECT_LIMIT: Duration = Duration::from_secs(30);
+/// For each of its answers: stopping also writes what the disk's cache holds.
+const ANSWER_LIMIT: Duration = Duration::from_secs(300);
 /// So many that no run comes to their end.
 const PROMISES: u64 = 1 << 40;
 
@@ -136,7 +138,7 @@ impl Monitor {
         let to = loop {
             match UnixStream::connect(&files.monitor) {
                 Ok(stream) => break stream,
-                Err(error) if is_over() || begun.elapsed() > ANSWER_LIMIT => {
+                Err(error) if is_over() || begun.elapsed() > CONNECT_LIMIT => {
                     return Err(Error::failed(format!("the emulator's monitor: {error}")))
                 }
                 Err(_) => cancel::wait(Duration::from_millis(20))?,

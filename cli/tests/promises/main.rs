@@ -30,7 +30,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const SEED: u64 = 1;
-/// Before each moment the guest gives so many promises at most, on a busy host, too; and then runs on for so long.
+/// Before each moment one to so many promises are waited for, so that a busy host gives them, too. Then the guest runs on
+/// for up to so long.
 const PROMISES_BETWEEN: u64 = 10;
 const APART_MS: u64 = 500;
 /// A guest that gives no promise for so long has stopped working.
@@ -284,9 +285,12 @@ fn stop_and_look<'a>(
     let mut watched =
         Watched { files, records, pages, promised, fresh: BTreeSet::new(), tally: Tally::default() };
     let wait_until = |watched: &mut Watched, is_time: &dyn Fn(&Tally) -> bool, limit| {
-        let begun = Instant::now();
+        let (mut last, mut promises) = (Instant::now(), watched.tally.promises);
         while !is_time(&watched.tally) && !is_over() {
-            if begun.elapsed() > limit {
+            if watched.tally.promises > promises {
+                (last, promises) = (Instant::now(), watched.tally.promises);
+            }
+            if last.elapsed() > limit {
                 return Err(Error::failed(format!(
                     "the guest has promised nothing for {} s",
                     limit.as_secs()

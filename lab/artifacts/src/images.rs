@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use ceasefire_base::exec::{self, Command};
 use ceasefire_base::{disk, Result};
 
+/// The RAM disk has as much (CONFIG_BLK_DEV_RAM_SIZE), and so has lab/guest/mounts.c.
 const IMAGE_BYTES: u64 = 64 << 20;
 const BLOCK_BYTES: usize = 4096;
 /// Any fixed value will do: a random one would make each image another.

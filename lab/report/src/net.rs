@@ -20,7 +20,6 @@ pub(crate) fn is_net(results: &Results) -> bool {
     !results.rows.is_empty() && results.rows.iter().all(is_net)
 }
 
-/// `−2,365 [−2,401, −2,300]`
 fn signed(value: f64) -> String {
     let text = minus(&figure(value));
     if value > 0.0 {
@@ -30,6 +29,7 @@ fn signed(value: f64) -> String {
     }
 }
 
+/// `−2,365 [−2,401, −2,300]`
 fn change(spread: Spread) -> String {
     let [median, min, max] = [spread.median, spread.min, spread.max].map(signed);
     if min == max {
@@ -70,8 +70,8 @@ pub(crate) fn net_table(results: &Results) -> Result<String> {
     let sentence = format!(
         "Cycles are changes per unit of work, {} against `{base}`, by medians: with all prices low, as used, and high. Worst: \
          what there is more of at its high price, what there is less of at its low one; with the ends, as far apart as any two \
-         boots. A gain is below 0 there at both ends. A loss needs no such proof: its medians are enough, and where there is no \
-         room it stands without ends, and a gain without its median.",
+         boots. A gain is below 0 at both of these ends. A loss is one by its medians alone. Where a row has no room, a loss is \
+         shown without ends, a gain without its median.",
         list(&others)
     );
     text += &format!("\n{}", wrapped(&sentence, ""));

@@ -157,7 +157,17 @@ const USER: &[(&[&str], Cause)] = &[
         ],
         Cause::Msync,
     ),
-    (&["page_vma_mkclean_one", "page_mkclean_one", "folio_mkclean", "wb_workfn"], Cause::WriteBack),
+    (
+        &[
+            "page_vma_mkclean_one",
+            "page_mkclean_one",
+            "folio_mkclean",
+            // Of a kernel that flushes many pages at once (kernel/batch).
+            "__writeback_batch_protect",
+            "wb_workfn",
+        ],
+        Cause::WriteBack,
+    ),
     (&["unmap_mapping_*", "truncate_pagecache*", "zap_vma_ptes"], Cause::Truncate),
     (&["dup_mmap", "dup_mm", "copy_mm", "copy_page_range"], Cause::Fork),
     (&["exit_mmap", "exec_mmap"], Cause::Exit),
@@ -343,6 +353,7 @@ mod tests {
             ("flush_tlb_mm_range pmdp_invalidate __split_huge_pmd_locked try_to_migrate_one rmap_walk_anon try_to_migrate __folio_split try_to_merge_one_page try_to_merge_with_ksm_page ksm_scan_thread kthread", Cause::ThpSplit),
             ("flush_tlb_mm_range ptep_clear_flush write_protect_page try_to_merge_one_page ksm_scan_thread kthread", Cause::Ksm),
             ("flush_tlb_mm_range tlb_finish_mmu zap_page_range_single unmap_mapping_range truncate_pagecache", Cause::Truncate),
+            ("flush_tlb_mm_range tlb_finish_mmu protect_vma __writeback_batch_protect mpage_writepages do_writepages __filemap_fdatawrite_range sync_file_range ksys_sync_file_range", Cause::WriteBack),
         ] {
             assert_eq!(cause(&format!("{frames} {entry}"), None, 0), expected, "{frames}");
         }

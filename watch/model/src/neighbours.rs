@@ -18,8 +18,8 @@ const OPEN_MAX: usize = 16_384;
 const STACKS_MAX: usize = 8_192;
 /// Linux flushes more 4 KiB pages than this all at once (`tlb_single_page_flush_ceiling`).
 pub const CEILING_PAGES: u64 = 33;
-/// Pages that write-back would flush at once.
-pub const WINDOW_PAGES: u64 = 1_024;
+/// Pages that write-back would flush at once: as many as kernel `batch` does.
+pub const WINDOW_PAGES: u64 = 248;
 const PAGE: u64 = 4_096;
 
 const MASK_WORDS: usize = 16;
@@ -336,11 +336,11 @@ pub(crate) fn told_apart<K: Ord, V: Default>(sums: &mut BTreeMap<K, V>, key: K) 
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::{Kind, Latencies, Task};
 
-    fn flush(start_ns: u64, tid: u32, stack: u32, address: u64, pages: Option<u64>) -> Shootdown {
+    pub(crate) fn flush(start_ns: u64, tid: u32, stack: u32, address: u64, pages: Option<u64>) -> Shootdown {
         Shootdown {
             start_ns,
             class: Class::User,
@@ -425,7 +425,7 @@ mod tests {
         batching.end();
         let total = batching.total(Class::User);
         assert_eq!((total.shootdowns, total.saved_shootdowns), (WINDOW_PAGES + 33, WINDOW_PAGES + 31));
-        // 33 pages side by side are flushed one by one, 1,024 are not.
+        // 33 pages side by side are flushed one by one, a window is not.
         assert_eq!((total.runs, total.full_runs), (2, 1));
         // Two pages so far apart that one flush for both is one of everything.
         let mut batching = Batching::new(Range::Ascending, 1000);

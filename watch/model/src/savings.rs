@@ -56,31 +56,13 @@ impl Savings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Kind, Task};
+    use crate::neighbours::tests::flush;
 
     #[test]
     fn each_cause_has_its_own_rule() {
         let mut savings = Savings::new(1000);
         let mut take = |start_ns: u64, class: Class, cause: Cause, page: u64| {
-            savings.take(&Shootdown {
-                start_ns,
-                class,
-                cause,
-                cpu: 0,
-                task: Task { tgid: 7, tid: 8, ..Task::default() },
-                kernel_stack: Some(1),
-                user_stack: None,
-                address: Some(page << 12),
-                pages: Some(1),
-                entries: Some(1),
-                kind: Kind::Ranged,
-                why_full: None,
-                freed_tables: false,
-                targets: 1,
-                target_cpus: vec![1],
-                latencies: None,
-                slowest: None,
-            });
+            savings.take(&Shootdown { class, cause, ..flush(start_ns, 8, 1, page << 12, Some(1)) });
         };
         // Every other page: behind the last, but not touching it.
         (0..10).for_each(|n| take(n, Class::User, Cause::Msync, 2 * n));
@@ -88,10 +70,10 @@ mod tests {
         (20..24).for_each(|n| take(n, Class::KernelRange, Cause::SetMemory, n));
         savings.end();
         assert_eq!((savings.saved(Class::User), savings.saved(Class::KernelRange)), (9, 3));
-        let origin = (7, (Class::User, Cause::Msync, Some(1)));
+        let origin = (8, (Class::User, Cause::Msync, Some(1)));
         assert_eq!(savings.pages.get(&origin).map(Histogram::count), Some(10));
         let saved = |cause: Cause| {
-            let origin = (7, (Class::User, cause.clone(), Some(1)));
+            let origin = (8, (Class::User, cause.clone(), Some(1)));
             savings.rule(&cause).origins.get(&origin).map(|saving| saving.saved_shootdowns)
         };
         assert_eq!((saved(Cause::Msync), saved(Cause::Munmap)), (Some(9), Some(0)));
