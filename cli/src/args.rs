@@ -348,8 +348,9 @@ pub struct Run {
     /// Units of work in a repeat [default: each workload's own]
     #[arg(long, value_name = "N")]
     pub units: Option<u64>,
-    /// Set an option of the workloads, but not of controls beside others (may be repeated)
-    #[arg(long = "set", value_name = "KEY=VALUE")]
+    /// Set an option of the workloads, but not of controls beside others; each of several values is measured
+    /// (may be repeated)
+    #[arg(long = "set", value_name = "KEY=VALUE,…")]
     pub settings: Vec<String>,
     /// Kernels: NAME, or NAME:MODE
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', default_value = USUAL)]
@@ -365,6 +366,10 @@ pub struct Run {
     /// kernel's alone
     #[arg(long)]
     pub cost: bool,
+    /// Record each shootdown, for `ceasefire watch report`: stacks, and pages by stack. For kernels that the
+    /// observer can look into (observed, observed-…)
+    #[arg(long)]
+    pub record: bool,
     /// Stop a boot that takes longer than this many seconds
     #[arg(long, value_name = "S")]
     pub timeout: Option<u64>,

@@ -107,3 +107,44 @@ fn interrupts_of_single_cpus_are_seen_too() {
     assert!(described.abs_diff(number(&user["queued"])) * 1000 <= kernel, "described {described} of {user}");
     assert_eq!(report["coverage"]["lost"]["answers"], 0, "{}", report["coverage"]["lost"]);
 }
+
+/// `lab run --record` on kernel observed-batch: sent, pages and saved of the rows of one cause, one for each record.
+fn recorded(cause: &str, args: &[&str]) -> Vec<[u64; 3]> {
+    let out = Scratch::new("watch-guest-recorded");
+    let kernel = ["--kernel", "observed-batch", "--record", "--cpus", "4", "--repeats", "1"];
+    let results = lab_run(&out, &[&kernel[..], args].concat());
+    let records = results["recorded"].as_array().expect("records");
+    let of = |record: &Value| {
+        assert!(std::path::Path::new(record["file"].as_str().expect("a file")).exists(), "{record}");
+        let rows = record["savings"]["processes"].as_array().expect("rows");
+        let mine = rows.iter().filter(|row| row["cause"] == cause);
+        let sum = |field: &str| mine.clone().map(|row| row[field].as_u64().expect("a number")).sum();
+        ["shootdowns", "pages", "saved_shootdowns_at_most"].map(sum)
+    };
+    records.iter().map(of).collect()
+}
+
+/// The article's before and after, on kernel addresses.
+#[test]
+fn a_slab_is_one_shootdown_or_one_for_each_of_its_pages() {
+    let args = ["slabs", "--units", "10", "--set", "pages=1,32", "--set", "by=pages,range"];
+    let [one, one_range, many, range] = recorded("unknown:slab_write", &args)[..] else {
+        panic!("four rows")
+    };
+    assert_eq!([&one[..2], &one_range[..2]], [[10, 10], [10, 10]]);
+    assert_eq!([&many[..2], &range[..2]], [[320, 320], [10, 320]]);
+    // Of every slab all but one; two instructions of one function are two stacks.
+    assert!((280..=310).contains(&many[2]) && range[2] == 0, "{many:?} {range:?}");
+}
+
+/// What is foreseen with batching off is seen with batching on.
+#[test]
+fn what_batching_would_save_is_saved() {
+    let [off, on] = recorded("msync", &["writeback", "--units", "2048", "--mode", "off,on"])[..] else {
+        panic!("two rows")
+    };
+    println!("off: sent {}, to be saved {}; on: sent {}", off[0], off[2], on[0]);
+    assert_eq!(off[0], off[1], "page by page");
+    assert!(off[0] >= 2048 && on[0] <= 16, "{off:?} {on:?}");
+    assert!((off[0] - off[2]).abs_diff(on[0]) <= 4, "foreseen {}, seen {}", off[0] - off[2], on[0]);
+}

@@ -40,6 +40,8 @@ void port_selftest_begin(const char *name);
 void port_selftest_text(const char *line);
 void port_selftest_end(const char *name, int exit_code, int signal, bool timed_out, int64_t ms);
 void port_verdict(bool all_jobs_done);
+/* What the observer has recorded, to the port that is made for it. Return: 0 or -errno. */
+int port_send_record(const char *path);
 struct tally port_tally(void);
 
 /* jobs.c. Return: whether every line was understood and carried out. */

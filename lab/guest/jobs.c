@@ -22,6 +22,8 @@
 
 #define WORKLOADS "/bin/workloads"
 #define SELFTESTS "/selftests"
+#define OBSERVER "/bin/ceasefire"
+#define RECORD "/tmp/watch.record"
 #define NOBODY 65534
 #define MECHANISM "mechanism "
 #define MECHANISM_WORDS_MAX 8
@@ -222,6 +224,7 @@ struct run_line {
 	unsigned int count;
 	const char *workload;
 	unsigned int threads, timeout_s;
+	bool is_recorded;
 };
 
 /* What the workloads are told of the kernel's mechanisms: flags and values. */
@@ -274,6 +277,8 @@ static bool add_word(struct run_line *line, char *word)
 		return add(line, "--cost");
 	if (strcmp(word, "cost=0") == 0)
 		return true;
+	if (strcmp(word, "record=1") == 0)
+		return line->is_recorded = true;
 	for (size_t i = 0; i < sizeof(flags) / sizeof(*flags); i++) {
 		size_t length = strlen(flags[i].key);
 
@@ -314,6 +319,20 @@ static bool parse_run(struct run_line *line, char *text)
 
 static struct child child;
 
+/* The same line, while the observer looks on. Return: 0 or -errno. */
+static int start_recorded(struct run_line *line)
+{
+	static char *const watch[] = { OBSERVER, "watch", "record", "--events", "--output", RECORD, "--" };
+	const unsigned int more = sizeof(watch) / sizeof(*watch);
+
+	if (line->count + more >= ARGUMENTS_MAX)
+		return -E2BIG;
+	memmove(line->argv + more, line->argv, (line->count + 1) * sizeof(*line->argv));
+	memcpy(line->argv, watch, sizeof(watch));
+	unlink(RECORD);
+	return start(&child, line->argv, NULL);
+}
+
 static bool do_run(char *text)
 {
 	struct run_line line;
@@ -322,11 +341,17 @@ static bool do_run(char *text)
 
 	if (!parse_run(&line, text))
 		return false;
-	if (start(&child, line.argv, NULL)) {
+	if (line.is_recorded ? start_recorded(&line) : start(&child, line.argv, NULL)) {
 		port_refusal("fail", line.workload, line.threads, "no process for it");
 		return false;
 	}
 	wait_for_end(&child, line.timeout_s);
+	if (line.is_recorded && access(RECORD, F_OK) == 0) {
+		int error = port_send_record(RECORD);
+
+		if (error)
+			port_log("the observer's record does not reach the host: %s", strerror(-error));
+	}
 	after = port_tally();
 	describe_end(&child, line.timeout_s, reason, sizeof(reason));
 	/* The exit code and the lines must tell the same story; if not, that is a failure. */

@@ -10,13 +10,14 @@
 
 #include "guest.h"
 
-#define PORT_NAME "ceasefire.verdict"
+#define VERDICT_PORT "ceasefire.verdict"
+#define RECORD_PORT "ceasefire.record"
 #define PORTS_DIRECTORY "/sys/class/virtio-ports"
 
 static int port_fd = STDOUT_FILENO;
 static struct tally tally;
 
-static bool has_port_name(const char *device)
+static bool has_name(const char *device, const char *port)
 {
 	char path[320], name[64];
 	int fd;
@@ -32,43 +33,72 @@ static bool has_port_name(const char *device)
 		return false;
 	name[length] = '\0';
 	name[strcspn(name, "\n")] = '\0';
-	return strcmp(name, PORT_NAME) == 0;
+	return strcmp(name, port) == 0;
+}
+
+/* Return: -1 where the machine has none of that name. */
+static int open_port(const char *port)
+{
+	DIR *directory = opendir(PORTS_DIRECTORY);
+	struct dirent *entry;
+	int fd = -1;
+
+	while (directory && fd < 0 && (entry = readdir(directory))) {
+		char path[320];
+
+		if (entry->d_name[0] == '.' || !has_name(entry->d_name, port))
+			continue;
+		snprintf(path, sizeof(path), "/dev/%s", entry->d_name);
+		fd = open(path, O_WRONLY | O_CLOEXEC);
+	}
+	if (directory)
+		closedir(directory);
+	return fd;
 }
 
 void port_open(void)
 {
-	DIR *directory = opendir(PORTS_DIRECTORY);
-	struct dirent *entry;
+	int fd = open_port(VERDICT_PORT);
 
-	while (directory && (entry = readdir(directory))) {
-		char path[320];
-		int fd;
-
-		if (entry->d_name[0] == '.' || !has_port_name(entry->d_name))
-			continue;
-		snprintf(path, sizeof(path), "/dev/%s", entry->d_name);
-		fd = open(path, O_WRONLY | O_CLOEXEC);
-		if (fd >= 0)
-			port_fd = fd;
-	}
-	if (directory)
-		closedir(directory);
-	if (port_fd == STDOUT_FILENO)
-		fprintf(stderr, "init: no port named " PORT_NAME ", the results go to the console\n");
+	if (fd >= 0)
+		port_fd = fd;
+	else
+		fprintf(stderr, "init: no port named " VERDICT_PORT ", the results go to the console\n");
 }
 
-static void write_all(const char *text, size_t length)
+/* Return: 0 or -errno. */
+static int write_all(int fd, const char *text, size_t length)
 {
 	while (length) {
-		ssize_t done = write(port_fd, text, length);
+		ssize_t done = write(fd, text, length);
 
 		if (done < 0 && errno == EINTR)
 			continue;
 		if (done <= 0)
-			return;
+			return done ? -errno : -EIO;
 		text += done;
 		length -= (size_t)done;
 	}
+	return 0;
+}
+
+int port_send_record(const char *path)
+{
+	static char buffer[1 << 16];
+	int to = open_port(RECORD_PORT), from = open(path, O_RDONLY | O_CLOEXEC), error = 0;
+	ssize_t got = -1;
+
+	if (to < 0 || from < 0)
+		error = to < 0 ? -ENODEV : -errno;
+	while (!error && (got = read(from, buffer, sizeof(buffer))) > 0)
+		error = write_all(to, buffer, (size_t)got);
+	if (!error && got < 0)
+		error = -errno;
+	if (from >= 0)
+		close(from);
+	if (to >= 0)
+		close(to);
+	return error;
 }
 
 /*
@@ -88,7 +118,7 @@ void port_hold(void)
 void port_release(void)
 {
 	is_holding = false;
-	write_all(held, held_bytes);
+	write_all(port_fd, held, held_bytes);
 	held_bytes = 0;
 }
 
@@ -97,7 +127,7 @@ static void put(const char *text, size_t length)
 	if (is_holding && length > sizeof(held) - held_bytes)
 		port_release();
 	if (!is_holding) {
-		write_all(text, length);
+		write_all(port_fd, text, length);
 		return;
 	}
 	memcpy(held + held_bytes, text, length);

@@ -2,6 +2,7 @@
 //! `lab run`, `demo` and `all`: from arguments to a request, from results to the screen.
 
 use super::read::table_options;
+use super::recorded;
 use crate::args::{Output, Run, Where};
 use ceasefire_artifacts::Context;
 use ceasefire_base::{exec::print_line, Error, Result};
@@ -10,12 +11,13 @@ use ceasefire_run::executor::Site;
 use ceasefire_run::guest::GuestSite;
 use ceasefire_run::host::HostSite;
 use ceasefire_run::kernels::{Kernels, USUAL};
-use ceasefire_run::luggage::{self, Program};
+use ceasefire_run::luggage::{self, Luggage, Program};
 use ceasefire_run::plan::{distinct, Matrix};
 use ceasefire_run::presets::Preset;
 use ceasefire_run::request::{GuestSpec, Own, Place, Request, Work};
 use ceasefire_run::session::{self, Session};
 use ceasefire_run::words::{shell, Line};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Where --cpus says nothing.
@@ -29,10 +31,14 @@ pub fn run(ctx: &Context, request: &Request) -> Result<()> {
     request.validate()?;
     match &request.place {
         Place::Guest(spec) => {
-            let packed = match &request.work {
-                Work::Program(own) => luggage::pack(ctx, &own.luggage, Some(&own.program), &spec.machine)?,
-                _ => None,
-            };
+            let (mut luggage, mut program) = (Luggage::default(), None);
+            if let Work::Program(own) = &request.work {
+                (luggage, program) = (own.luggage.clone(), Some(&own.program));
+            }
+            if request.matrices().iter().any(|matrix| matrix.record) {
+                luggage.tools.push(observer()?);
+            }
+            let packed = luggage::pack(ctx, &luggage, program, &spec.machine)?;
             run_in(ctx, GuestSite::new(spec.clone()).with_luggage(packed.as_ref()), request)
         }
         Place::Host { modes, program } => run_in(ctx, HostSite::new(modes, program.clone()), request),
@@ -42,12 +48,14 @@ pub fn run(ctx: &Context, request: &Request) -> Result<()> {
 fn run_in(ctx: &Context, site: impl Site, request: &Request) -> Result<()> {
     // The output directory is ours until everything is written.
     let session = Session::open(ctx, site, request.matrices(), Some(&request.output.out))?;
-    let Some(results) = session.measure(request)? else { return Ok(()) };
+    let Some(mut results) = session.measure(request)? else { return Ok(()) };
+    let recorded: Vec<String> = results.recorded.iter_mut().map(recorded::read).collect::<Result<_>>()?;
     let is_tour = matches!(request.work, Work::Preset(Preset::Demo(_))) && results.reportable().is_ok();
     if request.output.json {
         print_line(results.to_json()?.trim_end());
     } else if !is_tour {
         print_line(table::render(&results, &table_options()).trim_end());
+        recorded.iter().for_each(|text| print_line(text));
     }
     let written = session::write(&results, &request.output.out, page::html)?;
     let files = Files { page: &written.page, data: &written.data };
@@ -76,6 +84,7 @@ impl Run {
             units: self.units,
             settings: self.settings.iter().map(|text| setting(text)).collect::<Result<_>>()?,
             cost: self.cost,
+            record: self.record,
         };
         let place = match self.on {
             Where::Guest if self.workloads_program.is_some() => {
@@ -120,6 +129,10 @@ impl Run {
         self.machine.spec()?.put_words(&mut line);
         line.maybe("nodes", self.nodes.map(|nodes| nodes.to_string()));
         line.maybe("boots", (self.boots != 1).then(|| self.boots.to_string()));
+        if self.record {
+            return Err(Error::usage("--record is for guests")
+                .remedy("on this machine: ceasefire watch record --events -- COMMAND"));
+        }
         if line.0.is_empty() {
             return Ok(());
         }
@@ -130,11 +143,22 @@ impl Run {
     }
 }
 
+/// This program, which the guest runs.
+fn observer() -> Result<PathBuf> {
+    if !cfg!(feature = "watch") {
+        return Err(Error::skip("this ceasefire was built without the observer, which records")
+            .remedy("make watch, then target/watch/release/ceasefire lab run"));
+    }
+    std::env::current_exe().map_err(|error| Error::failed(format!("this program cannot be found: {error}")))
+}
+
 fn setting(text: &str) -> Result<(String, String)> {
     let is_word = |word: &str| !word.is_empty() && !word.contains(char::is_whitespace);
     match text.split_once('=') {
-        Some((key, value)) if is_word(key) && is_word(value) => Ok((key.into(), value.into())),
+        Some((key, values)) if is_word(key) && values.split(',').all(is_word) => {
+            Ok((key.into(), values.into()))
+        }
         _ => Err(Error::usage(format!("'{text}' is not a setting"))
-            .remedy("write --set KEY=VALUE, without blanks")),
+            .remedy("write --set KEY=VALUE, or several values with commas, without blanks")),
     }
 }

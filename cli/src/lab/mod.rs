@@ -7,6 +7,7 @@ mod measure;
 mod mmtests;
 mod paper;
 mod read;
+mod recorded;
 #[cfg(test)]
 mod round_trip;
 mod shell;

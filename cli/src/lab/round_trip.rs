@@ -69,6 +69,7 @@ impl Random {
                 )
             }),
             cost: self.yes(),
+            record: self.yes(),
         }
     }
 
@@ -129,7 +130,7 @@ impl Random {
             0 => Request::preset(Preset::Demo(1 + self.below(3) as u32), self.output()),
             1 => Request::preset(Preset::All, self.output()),
             2..=4 => Request {
-                work: Work::One(Matrix { nodes: None, boots: 1, ..self.matrix() }),
+                work: Work::One(Matrix { nodes: None, boots: 1, record: false, ..self.matrix() }),
                 place: Place::Host {
                     modes: self.words(2, &["off", "full"]),
                     program: self.some(Random::path),

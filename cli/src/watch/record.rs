@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 
 /// Longest time until --auto, a full record or its end are noticed.
 const STEP: Duration = Duration::from_millis(50);
+/// So much later than the next one a shootdown may be told of.
+const LATE_NS: u64 = 100_000_000;
 /// The first window is short: processes that soon end must be looked at in time.
 const FIRST: Duration = Duration::from_millis(250);
 /// Windows of a recording whose length is known.
@@ -61,6 +63,17 @@ impl Tape<'_> {
         } else {
             self.dropped += 1;
         }
+    }
+}
+
+impl Tape<'_> {
+    /// Those that began before that, oldest first: each is told of when its last target has left its handler, which
+    /// may be after the next one's.
+    fn begun_before(&mut self, ns: u64) -> Vec<Shootdown> {
+        let events = self.events.make_contiguous();
+        events.sort_by_key(|event| event.start_ns);
+        let end = events.partition_point(|event| event.start_ns < ns);
+        self.events.drain(..end).collect()
     }
 }
 
@@ -159,7 +172,8 @@ fn run(
         let is_over = session.wait(Some(STEP), &mut |shootdown, _| tape.take(shootdown))?;
         let is_caught = tape.evidence.is_some();
         if args.auto.is_none() || is_caught {
-            let events: Vec<Shootdown> = tape.events.drain(..).collect();
+            let late = if is_over || is_caught { 0 } else { LATE_NS };
+            let events = tape.begun_before(session.observer.now_ns().saturating_sub(late));
             recording.events(&events, session.observer.stacks())?;
         }
         let is_full = recording.is_full();
@@ -171,8 +185,7 @@ fn run(
             due = Instant::now() + interval;
         }
         if is_over && args.auto.is_some() && !is_caught {
-            let events: Vec<Shootdown> = tape.events.drain(..).collect();
-            recording.events(&events, session.observer.stacks())?;
+            recording.events(&tape.begun_before(u64::MAX), session.observer.stacks())?;
         }
         if let Some(evidence) = &tape.evidence {
             return Ok(format!("stopped: {evidence}"));
@@ -186,6 +199,7 @@ fn run(
             return Ok(reason.into());
         }
         if is_full {
+            recording.events(&tape.begun_before(u64::MAX), session.observer.stacks())?;
             return Ok(format!("the record reached its {} MiB (--size-max)", args.size_max));
         }
     }

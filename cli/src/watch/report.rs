@@ -190,5 +190,9 @@ fn recorded(reader: &Source) -> String {
     if let Some(end) = &reader.end {
         text.push_str(&format!("; {}", end.reason));
     }
+    // QEMU's own name for a processor that it emulates.
+    if from.cpu_model.contains("TCG") {
+        text.push_str("; emulated: count, its times mean nothing");
+    }
     text
 }

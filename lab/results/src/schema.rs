@@ -35,6 +35,25 @@ pub struct Results {
     /// From the workloads' own descriptions; empty in a file made from a saved log alone.
     #[serde(default)]
     pub workloads: Vec<About>,
+    /// What the observer recorded while rows were measured; empty unless it was asked to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub recorded: Vec<Recorded>,
+}
+
+/// One boot of a row, as the observer in the guest saw it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Recorded {
+    pub workload: String,
+    pub threads: u32,
+    pub kernel: String,
+    pub mode: Option<String>,
+    pub vcpus: u32,
+    pub nodes: u32,
+    pub set: Option<String>,
+    /// For `ceasefire watch report`.
+    pub file: String,
+    /// The document of `ceasefire watch report --view savings --json`.
+    pub savings: Option<serde_json::Value>,
 }
 
 /// A workload as it describes itself.
@@ -111,6 +130,7 @@ impl Results {
             failed: Vec::new(),
             problems: Vec::new(),
             workloads: Vec::new(),
+            recorded: Vec::new(),
         }
     }
 

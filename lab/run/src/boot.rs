@@ -39,6 +39,11 @@ pub fn records_path(log: &Path) -> PathBuf {
     beside(log, "jsonl")
 }
 
+/// What the observer saw in the guest.
+pub fn watched_path(log: &Path) -> PathBuf {
+    beside(log, "record")
+}
+
 /// LOG.EXTENSION. Not `with_extension`: a kernel's name may hold dots.
 pub fn beside(log: &Path, extension: &str) -> PathBuf {
     let mut path = log.as_os_str().to_os_string();

@@ -41,7 +41,7 @@ pub fn log_directory(path: &Path) -> Result<()> {
     Ok(())
 }
 
-const LOG_EXTENSIONS: [&str; 4] = ["jsonl", "console", "stderr", "initrd"];
+const LOG_EXTENSIONS: [&str; 5] = ["jsonl", "console", "stderr", "initrd", "record"];
 
 /// Made before minutes are spent on what should go there.
 pub fn output_directory(path: &Path) -> Result<()> {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Emulated machines: each task is a boot of one kernel in one mode.
 
-use crate::boot::{self, console_path, Start};
+use crate::boot::{self, console_path, watched_path, Start};
 use crate::catalog::Catalog;
 use crate::clock;
 use crate::executor::{Executor, Orders, Site, Task};
@@ -151,6 +151,11 @@ impl Site for GuestSite {
 impl Guest {
     /// The emulator's command line for this boot.
     pub fn command(&self, variant: &Variant, boot: &Boot, initrd: &Path, console: Console) -> Command {
+        let record = match (&console, boot.is_recorded()) {
+            // The files of a boot lie together.
+            (Console::File(path), true) => Some(watched_path(&path.with_extension(""))),
+            _ => None,
+        };
         let hardware = Hardware {
             qemu: &self.machine.qemu,
             firmware: &self.machine.firmware,
@@ -160,6 +165,7 @@ impl Guest {
             accel: self.accel,
             cpu: self.cpu,
             memory_mib: self.memory_mib,
+            record: record.as_deref(),
             console,
             tsc_khz: self.tsc_khz,
             mode_words: &variant.boot_words(),

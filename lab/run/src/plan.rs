@@ -52,8 +52,11 @@ pub struct Matrix {
     pub boots: u32,
     pub seed: u64,
     pub units: Option<u64>,
+    /// A value may be a list with commas: each of its words is measured.
     pub settings: Vec<(String, String)>,
     pub cost: bool,
+    /// The observer records each shootdown of these workloads.
+    pub record: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,6 +68,7 @@ pub struct Job {
     pub units: Option<u64>,
     pub settings: Vec<(String, String)>,
     pub cost: bool,
+    pub record: bool,
     pub timeout_s: u32,
 }
 
@@ -129,6 +133,7 @@ impl Default for Matrix {
             units: None,
             settings: Vec::new(),
             cost: false,
+            record: false,
         }
     }
 }
@@ -179,6 +184,10 @@ impl Matrix {
             return Err(Error::usage("--cost boots once for each repeat, and so has no use for --boots")
                 .remedy("leave out --boots, and choose --repeats"));
         }
+        if self.record && self.cost {
+            return Err(Error::usage("--cost counts instructions, and the observer's would be among them")
+                .remedy("leave out --cost or --record"));
+        }
         if self.units == Some(0) {
             return Err(Error::usage("0 units of work cannot be measured").remedy("choose --units 1 or more"));
         }
@@ -194,13 +203,36 @@ impl Matrix {
             chosen.retain(|workload| left_out.iter().all(|other| other.name != workload.name));
         }
         let mut plan = Plan::default();
+        let each = self.settings_each();
         for &vcpus in &self.vcpus {
-            self.plan_vcpus(vcpus, &chosen, &mut plan);
+            for (index, settings) in each.iter().enumerate() {
+                self.plan_vcpus(vcpus, &chosen, settings, index == 0, &mut plan);
+            }
         }
         Ok(plan)
     }
 
-    fn plan_vcpus(&self, vcpus: u32, chosen: &[&Workload], plan: &mut Plan) {
+    /// Every combination of the words of each setting; one without any where nothing is set.
+    fn settings_each(&self) -> Vec<Vec<(String, String)>> {
+        let mut each: Vec<Vec<(String, String)>> = vec![Vec::new()];
+        for (key, values) in &self.settings {
+            let values = distinct(&values.split(',').collect::<Vec<_>>());
+            let with = |one: &Vec<(String, String)>, value: &str| {
+                one.iter().cloned().chain([(key.clone(), value.to_string())]).collect()
+            };
+            each = each.iter().flat_map(|one| values.iter().map(move |value| with(one, value))).collect();
+        }
+        each
+    }
+
+    fn plan_vcpus(
+        &self,
+        vcpus: u32,
+        chosen: &[&Workload],
+        settings: &[(String, String)],
+        is_first: bool,
+        plan: &mut Plan,
+    ) {
         let all = [vcpus];
         let threads = self.threads.as_deref().unwrap_or(&all);
         // Controls beside other workloads are what they always are: settings are the others'.
@@ -208,6 +240,11 @@ impl Matrix {
         // Applications carry a root file system, and node workloads another machine: each shape boots alone.
         let mut shapes: Vec<Boot> = Vec::new();
         for workload in chosen {
+            let is_control = workload.group == GROUP_CONTROL;
+            let is_set = is_alike || !is_control;
+            if !is_set && !is_first {
+                continue;
+            }
             let needs_nodes = workload.needs("nodes");
             let nodes = self.nodes.unwrap_or(if needs_nodes { 2 } else { 1 });
             for &threads in threads {
@@ -221,13 +258,17 @@ impl Matrix {
                     continue;
                 }
                 let mut job = self.job(workload, threads);
-                if !is_alike && workload.group == GROUP_CONTROL {
-                    job.settings.clear();
+                if is_set {
+                    job.settings = settings.to_vec();
                 }
+                job.record = self.record && !is_control;
                 let is_app = !workload.packages.is_empty();
-                // What an earlier job left in the guest's queues would be counted in: a cost row boots alone.
+                // What an earlier job left in the guest's queues would be counted in: a cost row boots alone. A record is of
+                // one row.
                 let shares_boot = |b: &&mut Boot| {
                     !self.cost
+                        && !job.record
+                        && !b.is_recorded()
                         && b.nodes == nodes
                         && b.packages.is_empty() != is_app
                         && b.jobs.iter().all(|other| other.settings == job.settings)
@@ -258,8 +299,9 @@ impl Matrix {
             repeats: if self.cost { 1 } else { self.repeats },
             seed: self.seed,
             units: self.units,
-            settings: self.settings.clone(),
+            settings: Vec::new(),
             cost: self.cost,
+            record: false,
             timeout_s: 20 * self.repeats
                 + match workload {
                     w if w.group == GROUP_STRESS => STRESS_TIMEOUT_S,
@@ -285,6 +327,11 @@ impl Boot {
     /// The machine tells the kernel's instructions from those of loops that wait.
     pub fn is_counted_apart(&self) -> bool {
         self.cost && self.vcpus > 1
+    }
+
+    /// The observer writes down each shootdown of its job.
+    pub fn is_recorded(&self) -> bool {
+        self.jobs.iter().any(|job| job.record)
     }
 
     fn add(&mut self, workload: &Workload, job: Job) {
@@ -317,6 +364,7 @@ impl Boot {
             matrix.seed = job.seed;
             matrix.units = job.units;
             matrix.settings = job.settings.clone();
+            matrix.record = job.record;
         }
         matrix
     }
@@ -368,6 +416,9 @@ impl Job {
         if self.cost {
             line.push_str(" cost=1");
         }
+        if self.record {
+            line.push_str(" record=1");
+        }
         for (key, value) in &self.settings {
             line.push_str(&format!(" set={key}={value}"));
         }
@@ -387,182 +438,5 @@ pub fn distinct<T: Clone + PartialEq>(values: &[T]) -> Vec<T> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use ceasefire_base::Kind;
-
-    fn catalog() -> Catalog {
-        let text = r#"
-{"name":"zero","group":"control","unit":"call","about":"a","threads_min":1,"needs":[],"packages":[],"programs":[],"shared":false}
-{"name":"mprotect","group":"micro","unit":"call","about":"a","threads_min":2,"needs":[],"packages":[],"programs":[],"shared":false}
-{"name":"migrate","group":"micro","unit":"page","about":"a","threads_min":2,"needs":["nodes"],"packages":[],"programs":[],"shared":false}
-{"name":"apache","group":"app","unit":"request","about":"a","threads_min":1,"needs":[],"packages":["apache2-bin"],"programs":["/usr/sbin/apache2"],"shared":false}
-"#;
-        Catalog::parse(text).expect("the sample catalog parses")
-    }
-
-    fn matrix() -> Matrix {
-        Matrix { workloads: vec![], vcpus: vec![4], repeats: 3, ..Matrix::default() }
-    }
-
-    #[test]
-    fn numbers_out_of_range_are_usage_errors() {
-        let cases: Vec<fn(&mut Matrix)> = vec![
-            |r| r.vcpus = vec![0],
-            |r| r.vcpus = vec![5000],
-            |r| r.nodes = Some(0),
-            |r| r.nodes = Some(8),
-            |r| r.threads = Some(vec![0]),
-            |r| r.threads = Some(vec![5]),
-            |r| r.repeats = 0,
-            |r| r.boots = 0,
-            |r| r.boots = 101,
-            |r| (r.vcpus, r.boots, r.cost) = (vec![1], 2, true),
-            |r| r.units = Some(0),
-        ];
-        for change in cases {
-            let mut matrix = matrix();
-            change(&mut matrix);
-            let error = matrix.validate().expect_err("must be refused");
-            assert_eq!(error.kind, Kind::Usage);
-            assert!(error.remedy.is_some(), "{error} has no remedy");
-        }
-        matrix().validate().expect("the unchanged matrix is right");
-    }
-
-    #[test]
-    fn instructions_are_the_time_of_one_cpu_and_counted_apart_on_several() {
-        let cost = |vcpus: &[u32]| Matrix { cost: true, vcpus: vcpus.to_vec(), ..matrix() };
-        assert!(!cost(&[1]).is_counted_apart() && cost(&[1, 8]).is_counted_apart());
-        assert!(!matrix().is_counted_apart(), "that is no cost row");
-        for boot in cost(&[1, 8]).plan(&catalog()).expect("plans").boots {
-            assert_eq!(boot.is_timed_by_instructions(), boot.vcpus == 1);
-            assert_eq!(boot.is_counted_apart(), boot.vcpus == 8);
-        }
-    }
-
-    #[test]
-    fn node_workloads_boot_a_machine_of_their_own() {
-        let plan = matrix().plan(&catalog()).expect("plans");
-        let shapes: Vec<_> = plan.boots.iter().map(|b| (b.nodes, b.jobs.len())).collect();
-        assert_eq!(shapes, [(1, 2), (2, 1)]);
-        assert!(plan.skips.is_empty());
-    }
-
-    #[test]
-    fn what_is_left_out_is_neither_run_nor_skipped() {
-        let mut matrix = matrix();
-        matrix.vcpus = vec![1];
-        matrix.except = vec!["migrate".into()];
-        let plan = matrix.plan(&catalog()).expect("plans");
-        assert!(plan.skips.is_empty());
-        assert_eq!(plan.boots.len(), 1);
-        assert_eq!(plan.boots[0].jobs[0].workload, "zero");
-        matrix.except = vec!["migrat".into()];
-        assert_eq!(matrix.plan(&catalog()).expect_err("unknown").kind, Kind::Usage);
-    }
-
-    #[test]
-    fn a_machine_too_small_for_two_nodes_is_a_counted_skip() {
-        let mut matrix = matrix();
-        matrix.nodes = Some(1);
-        let plan = matrix.plan(&catalog()).expect("plans");
-        assert_eq!(plan.skips.len(), 1);
-        assert_eq!(plan.skips[0].workload, "migrate");
-    }
-
-    #[test]
-    fn every_cost_repeat_is_a_boot() {
-        let mut matrix = matrix();
-        matrix.vcpus = vec![1];
-        matrix.cost = true;
-        matrix.repeats = 5;
-        let plan = matrix.plan(&catalog()).expect("plans");
-        assert_eq!(plan.boots.len(), 5);
-        assert!(plan.boots.iter().all(|b| b.jobs.len() == 1 && b.jobs[0].repeats == 1 && b.jobs[0].cost));
-    }
-
-    #[test]
-    fn each_of_several_boots_has_all_repeats() {
-        let mut matrix = matrix();
-        matrix.workloads = vec!["zero".into()];
-        matrix.boots = 5;
-        let plan = matrix.plan(&catalog()).expect("plans");
-        assert_eq!(plan.boots.len(), 5);
-        assert!(plan.boots.iter().all(|boot| boot.jobs.len() == 1 && boot.jobs[0].repeats == 3));
-    }
-
-    #[test]
-    fn a_boots_own_matrix_plans_the_same_boot() {
-        for change in [
-            |_: &mut Matrix| {},
-            |m: &mut Matrix| m.workloads = vec!["all".into()],
-            |m: &mut Matrix| m.threads = Some(vec![1, 2, 4]),
-            |m: &mut Matrix| (m.nodes, m.units) = (Some(2), Some(9)),
-            |m: &mut Matrix| (m.vcpus, m.cost) = (vec![1], true),
-            |m: &mut Matrix| m.settings = vec![("pages".into(), "8".into())],
-        ] {
-            let mut matrix = matrix();
-            change(&mut matrix);
-            for boot in matrix.plan(&catalog()).expect("plans").boots {
-                let again = boot.matrix().plan(&catalog()).expect("plans").boots;
-                let text = |boot: &Boot| {
-                    let words = boot.job_text();
-                    // A boot of a cost row has time for the repeats of the others.
-                    if boot.cost {
-                        words.replace("timeout_s=180", "timeout_s=140")
-                    } else {
-                        words
-                    }
-                };
-                assert_eq!(again.len(), 1, "{boot:?}");
-                assert_eq!((text(&again[0]), again[0].nodes), (text(&boot), boot.nodes));
-            }
-        }
-    }
-
-    #[test]
-    fn controls_are_not_changed_with_what_they_stand_beside() {
-        let mut matrix = matrix();
-        matrix.settings = vec![("pages".into(), "8".into())];
-        let settings_of = |matrix: &Matrix, name: &str| {
-            let boots = matrix.plan(&catalog()).expect("plans").boots;
-            let mut jobs = boots.iter().flat_map(|boot| &boot.jobs);
-            jobs.find(|job| job.workload == name).map(|job| job.settings.clone())
-        };
-        matrix.workloads = vec!["zero".into(), "mprotect".into()];
-        assert_eq!(settings_of(&matrix, "zero"), Some(Vec::new()));
-        assert_eq!(settings_of(&matrix, "mprotect"), Some(matrix.settings.clone()));
-        matrix.workloads = vec!["zero".into()];
-        assert_eq!(settings_of(&matrix, "zero"), Some(matrix.settings.clone()));
-    }
-
-    #[test]
-    fn applications_are_only_run_when_named() {
-        let all = matrix().plan(&catalog()).expect("plans");
-        assert!(all.boots.iter().all(|b| b.packages.is_empty()));
-        let mut matrix = matrix();
-        matrix.workloads = vec!["apache".into()];
-        let plan = matrix.plan(&catalog()).expect("plans");
-        assert_eq!(plan.boots.len(), 1);
-        assert_eq!(plan.boots[0].packages, ["apache2-bin"]);
-    }
-
-    #[test]
-    fn job_lines_carry_every_choice() {
-        let job = Job {
-            workload: "munmap".into(),
-            threads: 8,
-            repeats: 3,
-            seed: 7,
-            units: Some(100),
-            settings: vec![("pages".into(), "32".into())],
-            cost: true,
-            timeout_s: 60,
-        };
-        assert_eq!(
-            job.line(),
-            "run munmap threads=8 repeats=3 seed=7 timeout_s=60 units=100 cost=1 set=pages=32"
-        );
-    }
-}
+#[path = "plan_tests.rs"]
+mod tests;

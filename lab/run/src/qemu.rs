@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 /// The guest opens the port by this name (lab/guest/init.c).
 pub const VERDICT_PORT: &str = "ceasefire.verdict";
+/// What the observer has recorded in the guest comes by this one.
+pub const RECORD_PORT: &str = "ceasefire.record";
 
 /// What executes the guest's instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +50,8 @@ pub struct Hardware<'a> {
     pub cpu: Cpu,
     pub memory_mib: u32,
     pub console: Console,
+    /// Where the observer's record goes, if there is one.
+    pub record: Option<&'a Path>,
     /// Of the counter that the guest tells the time by; `None` where it finds out by itself.
     pub tsc_khz: Option<u64>,
     /// What chooses the kernel's mode; empty for one without.
@@ -160,6 +164,10 @@ pub fn arguments(hardware: &Hardware, boot: &Boot) -> Vec<OsString> {
         }
     }
     args.put(&["-device", &format!("virtserialport,chardev=verdict,name={VERDICT_PORT}")]);
+    if let Some(record) = hardware.record {
+        args.put(&["-chardev", &format!("file,id=record,path={}", escape_commas(record))]);
+        args.put(&["-device", &format!("virtserialport,chardev=record,name={RECORD_PORT}")]);
+    }
     args.path("-kernel", hardware.kernel);
     args.path("-initrd", hardware.initrd);
     let shape = hardware.shape;
@@ -263,6 +271,7 @@ mod tests {
             cpu: Cpu::default(),
             memory_mib: 512,
             console: Console::File("/console".into()),
+            record: None,
             tsc_khz: Some(2_100_000),
             mode_words: "",
             kernel_arguments: "",
@@ -291,6 +300,7 @@ mod tests {
             cpu,
             memory_mib: 2048,
             console: Console::File("/a,b/console".into()),
+            record: None,
             tsc_khz: Some(2_100_000),
             mode_words: "",
             kernel_arguments: "mitigations=off",
@@ -335,6 +345,7 @@ mod tests {
             cpu: Cpu::default(),
             memory_mib: 2048,
             console: Console::File("/console".into()),
+            record: None,
             tsc_khz: None,
             mode_words: "toy=idle",
             kernel_arguments: "nopcid",

@@ -196,6 +196,9 @@ impl Matrix {
         if self.cost {
             line.word("--cost");
         }
+        if self.record {
+            line.word("--record");
+        }
         line.flag("repeats", self.repeats.to_string());
         line.maybe("boots", (self.boots != 1).then(|| self.boots.to_string()));
         line.flag("seed", self.seed.to_string());

@@ -2,6 +2,7 @@
 //! From a request to results, wherever it runs: refuse what can be refused, packages, catalog, plan, artefacts, run,
 //! aggregate, judge, write.
 
+use crate::boot;
 use crate::catalog::Catalog;
 use crate::executor::{Executor, Site, Task};
 use crate::files;
@@ -13,7 +14,7 @@ use ceasefire_artifacts::{hash, Context};
 use ceasefire_base::{Error, Result};
 use ceasefire_results::aggregate::{aggregate, RowKey};
 use ceasefire_results::protocol::GuestLog;
-use ceasefire_results::schema::{About, Environment, Host, Results, Unmeasured};
+use ceasefire_results::schema::{About, Environment, Host, Recorded, Results, Unmeasured};
 use std::path::{Path, PathBuf};
 
 /// Everything but the measurements themselves, ready.
@@ -86,6 +87,8 @@ impl<'a, E: Executor> Session<'a, E> {
             done.into_iter().map(|(index, log)| (executor.row(&tasks[index]), log)).collect();
         let mut results = aggregate(self.environment(executor, request, &keyed), &keyed)?;
         results.workloads = about_workloads(&self.catalog);
+        results.recorded =
+            ended.iter().zip(&keyed).flat_map(|(task, (key, _))| recorded(task, key)).collect();
         results.skipped.extend(plan.skips.iter().map(|skip| Unmeasured {
             workload: skip.workload.clone(),
             threads: Some(skip.threads),
@@ -132,6 +135,24 @@ impl<'a, E: Executor> Session<'a, E> {
             ..executor.environment(logs)
         }
     }
+}
+
+/// Nothing for a task that the observer did not look at, or whose row failed before it could write.
+fn recorded(task: &Task, key: &RowKey) -> Vec<Recorded> {
+    let file = boot::watched_path(&task.log);
+    let of = |job: &Job| Recorded {
+        workload: job.workload.clone(),
+        threads: job.threads,
+        kernel: key.kernel.clone(),
+        mode: key.mode.clone(),
+        vcpus: key.vcpus,
+        nodes: key.nodes,
+        set: key.set.clone(),
+        file: file.display().to_string(),
+        savings: None,
+    };
+    let jobs = task.boot.jobs.iter().filter(|job| job.record && file.exists());
+    jobs.map(of).collect()
 }
 
 /// Every row that failed gets the command that runs it alone: that of a job that would have made it, each job's once.

@@ -15,20 +15,17 @@ use rows::Row;
 use serde_json::{json, Value};
 
 /// Never added up.
-const BOTH: [Class; 2] = [Class::User, Class::KernelRange];
+pub const BOTH: [Class; 2] = [Class::User, Class::KernelRange];
 const UNKNOWN: &str = "not known: it needs every shootdown one by one (ceasefire watch record --events)";
 
 /// `savings`: of the same shootdowns one by one; none where only counts were taken. `width`: columns there are.
 pub fn render(window: &Snapshot, savings: Option<&Savings>, top: usize, width: usize) -> String {
     let mut text = String::new();
     for class in BOTH {
-        let sites: Vec<&Site> = window.sites.iter().filter(|site| site.class == class).collect();
-        if !sites.is_empty() {
-            let rows = rows::rows(window, savings, class);
-            text.push_str(&paragraph(width, "", &format!("PAGES BY PROCESS AND CAUSE ({})", class.name())));
-            text.push_str(&rows::render(width, &rows, &rows::total(window, savings, class), top));
-            text.push_str(&overall(window, class, &sites, width));
-            text.push_str(&write_back(&rows, savings, class, width));
+        let part = pages(window, savings, class, top, width);
+        if !part.is_empty() {
+            text.push_str(&part);
+            text.push_str(&write_back(&rows::rows(window, savings, class), savings, class, width));
             text.push('\n');
         }
     }
@@ -40,6 +37,19 @@ pub fn render(window: &Snapshot, savings: Option<&Savings>, top: usize, width: u
         text.push_str(if line.is_empty() { "\n" } else { "" });
         text.push_str(&paragraph(width, "", line));
     }
+    text
+}
+
+/// Its table and the line below it; nothing where there was no shootdown of this class.
+pub fn pages(window: &Snapshot, savings: Option<&Savings>, class: Class, top: usize, width: usize) -> String {
+    let sites: Vec<&Site> = window.sites.iter().filter(|site| site.class == class).collect();
+    if sites.is_empty() {
+        return String::new();
+    }
+    let rows = rows::rows(window, savings, class);
+    let mut text = paragraph(width, "", &format!("PAGES BY PROCESS AND CAUSE ({})", class.name()));
+    text.push_str(&rows::render(width, &rows, &rows::total(window, savings, class), top));
+    text.push_str(&overall(window, class, &sites, width));
     text
 }
 
