@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What a person reads of results: the terminal's tables, the page, the pictures. Data come from `ceasefire-results`.
+mod ceiling;
 mod chart;
 mod compare_table;
 mod cost;

@@ -2,6 +2,7 @@
 //! Published figures: what stands between `<!-- figures: NAME -->` and `<!-- end -->` in the documents is written from
 //! results that are kept beside them, and from nothing else.
 
+use crate::ceiling::{ceiling_table, is_ceiling};
 use crate::cost::{cost_table, is_cost};
 use crate::net::{is_net, net_table};
 use crate::numbers::{figure, grouped, median, prose_percent};
@@ -118,6 +119,7 @@ fn differing(root: &Path) -> Result<Vec<(PathBuf, Vec<String>, String)>> {
 /// Of results other than the demo's and the paper's.
 fn table(results: &Results) -> Result<String> {
     match () {
+        () if is_ceiling(results) => ceiling_table(results),
         () if is_net(results) => net_table(results),
         () if is_cost(results) => cost_table(results),
         () => Ok(demo_table(results, &compared(results)?)),
