@@ -27,7 +27,7 @@
 #define NOBODY 65534
 #define MECHANISM "mechanism "
 #define MECHANISM_WORDS_MAX 8
-#define ARGUMENTS_MAX 56
+#define ARGUMENTS_MAX 64
 #define TIMEOUT_S_DEFAULT 60
 #define TIMEOUT_S_COMMAND 600
 #define AFTER_KILL_MS 5000
@@ -49,6 +49,7 @@ struct child {
 	bool is_selftest;	/* both streams are its result */
 	bool is_command;	/* somebody waits for what it says, on both */
 	bool is_nobody;		/* without root's rights */
+	bool is_recorded;	/* by the observer, which runs it */
 };
 
 static int64_t now_ms(void)
@@ -68,7 +69,10 @@ static void line_done(struct child *child, struct stream *stream)
 		port_forward(stream->text);
 	} else {
 		fprintf(stderr, "%s\n", stream->text);
-		snprintf(child->last_error, sizeof(child->last_error), "%.511s", stream->text);
+		/* Whoever looks on goes on talking; a remedy is no reason. */
+		if (!child->is_recorded || strncmp(stream->text, "workloads: ", 11) == 0 ||
+		    strncmp(stream->text, "error: ", 7) == 0)
+			snprintf(child->last_error, sizeof(child->last_error), "%.511s", stream->text);
 		if (child->is_command)
 			port_forward(stream->text);
 	}
@@ -341,11 +345,14 @@ static bool do_run(char *text)
 
 	if (!parse_run(&line, text))
 		return false;
+	child.is_recorded = line.is_recorded;
 	if (line.is_recorded ? start_recorded(&line) : start(&child, line.argv, NULL)) {
+		child.is_recorded = false;
 		port_refusal("fail", line.workload, line.threads, "no process for it");
 		return false;
 	}
 	wait_for_end(&child, line.timeout_s);
+	child.is_recorded = false;
 	if (line.is_recorded && access(RECORD, F_OK) == 0) {
 		int error = port_send_record(RECORD);
 

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +13,8 @@
 
 #define VERDICT_PORT "ceasefire.verdict"
 #define RECORD_PORT "ceasefire.record"
+/* As long as a host may be busy with something else, or its disk be full. */
+#define HOST_TIMEOUT_MS 60000
 #define PORTS_DIRECTORY "/sys/class/virtio-ports"
 
 static int port_fd = STDOUT_FILENO;
@@ -37,7 +40,7 @@ static bool has_name(const char *device, const char *port)
 }
 
 /* Return: -1 where the machine has none of that name. */
-static int open_port(const char *port)
+static int open_port(const char *port, int flags)
 {
 	DIR *directory = opendir(PORTS_DIRECTORY);
 	struct dirent *entry;
@@ -49,7 +52,7 @@ static int open_port(const char *port)
 		if (entry->d_name[0] == '.' || !has_name(entry->d_name, port))
 			continue;
 		snprintf(path, sizeof(path), "/dev/%s", entry->d_name);
-		fd = open(path, O_WRONLY | O_CLOEXEC);
+		fd = open(path, O_WRONLY | O_CLOEXEC | flags);
 	}
 	if (directory)
 		closedir(directory);
@@ -58,7 +61,7 @@ static int open_port(const char *port)
 
 void port_open(void)
 {
-	int fd = open_port(VERDICT_PORT);
+	int fd = open_port(VERDICT_PORT, 0);
 
 	if (fd >= 0)
 		port_fd = fd;
@@ -66,14 +69,20 @@ void port_open(void)
 		fprintf(stderr, "init: no port named " VERDICT_PORT ", the results go to the console\n");
 }
 
-/* Return: 0 or -errno. */
+/* Return: 0 or -errno; -ETIMEDOUT where the host does not take what a port that does not block is given. */
 static int write_all(int fd, const char *text, size_t length)
 {
 	while (length) {
+		struct pollfd polled = { .fd = fd, .events = POLLOUT };
 		ssize_t done = write(fd, text, length);
 
 		if (done < 0 && errno == EINTR)
 			continue;
+		if (done < 0 && errno == EAGAIN) {
+			if (poll(&polled, 1, HOST_TIMEOUT_MS) == 0)
+				return -ETIMEDOUT;
+			continue;
+		}
 		if (done <= 0)
 			return done ? -errno : -EIO;
 		text += done;
@@ -85,7 +94,7 @@ static int write_all(int fd, const char *text, size_t length)
 int port_send_record(const char *path)
 {
 	static char buffer[1 << 16];
-	int to = open_port(RECORD_PORT), from = open(path, O_RDONLY | O_CLOEXEC), error = 0;
+	int to = open_port(RECORD_PORT, O_NONBLOCK), from = open(path, O_RDONLY | O_CLOEXEC), error = 0;
 	ssize_t got = -1;
 
 	if (to < 0 || from < 0)

@@ -5,15 +5,17 @@
  *
  * Theory. What a page costs to flush by itself is paid for each page; what a flush
  * of everything costs comes afterwards, as walks for whatever is still in use. So
- * the best ceiling grows with the working set, until that is as large as the TLB.
- * Linux has one for all: tlb_single_page_flush_ceiling, 33. An interrupted CPU flushes
- * as the caller does (flush_tlb_func()), so that one vCPU tells of all.
+ * the best ceiling grows with the working set. One that does not fit into the TLB, and
+ * is read in order, is walked for in any case: then flushing everything is cheaper.
+ * Linux has one ceiling for all: tlb_single_page_flush_ceiling, 33. A CPU that is
+ * interrupted and lags behind by this flush alone flushes by the same function as the
+ * caller (flush_tlb_func()), so that one vCPU tells of both.
  */
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
+#include "support/system_files.h"
 #include "workload.h"
 
 #define CEILING "/sys/kernel/debug/x86/tlb_single_page_flush_ceiling"
@@ -24,7 +26,7 @@
 static struct {
 	uint64_t pages, working;
 	volatile uint64_t *range, *set;
-	char before[32];	/* the ceiling; "" where it is not ours to restore */
+	struct setting ceiling;
 } state;
 
 static uint64_t *map(struct run *run, size_t pages)
@@ -43,8 +45,10 @@ static uint64_t *map(struct run *run, size_t pages)
 static int setup(struct run *run)
 {
 	const char *by = option_text("by", "pages");
-	int error;
+	int error = system_may_change(run);
 
+	if (error)
+		return error;
 	state.pages = option_u64("pages", 33);
 	state.working = option_u64("working", 256);
 	if (strcmp(by, "pages") && strcmp(by, "full"))
@@ -53,16 +57,11 @@ static int setup(struct run *run)
 		return workload_fail(run, "pages is 1 to %lu", PAGES_MAX);
 	if (!state.working || state.working > WORKING_MAX)
 		return workload_fail(run, "working is 1 to %lu", WORKING_MAX);
-	if (file_read(CEILING, state.before, sizeof(state.before)) <= 0) {
-		state.before[0] = '\0';
-		return workload_skip(run, "%s cannot be read: it needs root, debugfs and x86", CEILING);
-	}
 	/* A range of more pages than this is flushed with everything else. */
-	error = file_write(CEILING, strcmp(by, "full") ? "512" : "0");
-	if (error) {
-		state.before[0] = '\0';
+	state.ceiling = (struct setting){ .path = CEILING, .value = strcmp(by, "full") ? "512" : "0" };
+	error = setting_change(&state.ceiling);
+	if (error)
 		return workload_skip(run, "%s cannot be set: %s", CEILING, strerror(-error));
-	}
 	state.range = map(run, state.pages);
 	state.set = state.range ? map(run, state.working) : NULL;
 	return state.set ? 0 : -ENOMEM;
@@ -86,8 +85,7 @@ static int measure(struct run *run)
 static void teardown(struct run *run)
 {
 	(void)run;
-	if (state.before[0])
-		file_write(CEILING, state.before);
+	setting_restore(&state.ceiling);
 	if (state.range)
 		area_release((void *)state.range, state.pages * PAGE_BYTES);
 	if (state.set)

@@ -49,7 +49,7 @@ fn run_in(ctx: &Context, site: impl Site, request: &Request) -> Result<()> {
     // The output directory is ours until everything is written.
     let session = Session::open(ctx, site, request.matrices(), Some(&request.output.out))?;
     let Some(mut results) = session.measure(request)? else { return Ok(()) };
-    let recorded: Vec<String> = results.recorded.iter_mut().map(recorded::read).collect::<Result<_>>()?;
+    let recorded = recorded::add(&mut results);
     let is_tour = matches!(request.work, Work::Preset(Preset::Demo(_))) && results.reportable().is_ok();
     if request.output.json {
         print_line(results.to_json()?.trim_end());
@@ -149,7 +149,14 @@ fn observer() -> Result<PathBuf> {
         return Err(Error::skip("this ceasefire was built without the observer, which records")
             .remedy("make watch, then target/watch/release/ceasefire lab run"));
     }
-    std::env::current_exe().map_err(|error| Error::failed(format!("this program cannot be found: {error}")))
+    let program = std::env::current_exe()
+        .map_err(|error| Error::failed(format!("this program cannot be found: {error}")))?;
+    // The guest calls it by its name.
+    if program.file_name() != Some("ceasefire".as_ref()) {
+        return Err(Error::usage(format!("the observer's file is called {}", program.display()))
+            .remedy("name it ceasefire, and let nobody replace it meanwhile"));
+    }
+    Ok(program)
 }
 
 fn setting(text: &str) -> Result<(String, String)> {

@@ -3,7 +3,7 @@
 
 use crate::terminal;
 use ceasefire_base::{Error, Result};
-use ceasefire_results::schema::Recorded;
+use ceasefire_results::schema::{Recorded, Results};
 use ceasefire_watch_model::{Savings, Shootdown, Snapshot};
 use ceasefire_watch_record::{Item, Reader};
 use ceasefire_watch_views::savings;
@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
-/// Rows of a table, here and in the results.
+/// Rows of a table. The results have all.
 const TOP: usize = 5;
 const COLUMNS: usize = 100;
 /// An emulator's time says nothing: neighbours are those with none of the thread's other flushes between them.
@@ -20,12 +20,26 @@ const WITHIN_NS: u64 = 1_000_000_000;
 struct Seen {
     whole: Snapshot,
     savings: Savings,
+    /// Shootdowns that were only counted.
+    dropped: u64,
 }
 
-/// Adds the document to what is known of the file. Return: the same for people.
-pub fn read(recorded: &mut Recorded) -> Result<String> {
+/// Adds what the records hold to the results; what cannot be read is one of their problems. Return: the same for
+/// people, one text for each.
+pub fn add(results: &mut Results) -> Vec<String> {
+    let mut texts = Vec::new();
+    for recorded in &mut results.recorded {
+        match read(recorded) {
+            Ok(text) => texts.push(text),
+            Err(error) => results.problems.push(error.message),
+        }
+    }
+    texts
+}
+
+fn read(recorded: &mut Recorded) -> Result<String> {
     let seen = open(Path::new(&recorded.file), &mut |_| ())?;
-    let json = savings::json(&seen.whole, Some(&seen.savings), TOP);
+    let json = savings::json(&seen.whole, Some(&seen.savings), usize::MAX);
     let value = serde_json::from_str(&json);
     recorded.savings = Some(value.map_err(|error| Error::failed(format!("{}: {error}", recorded.file)))?);
 
@@ -35,7 +49,8 @@ pub fn read(recorded: &mut Recorded) -> Result<String> {
     let pages = pages(&seen, terminal::width(COLUMNS));
     let within_us = WITHIN_NS / 1000;
     let more = format!("ceasefire watch report {} --view savings --within-us {within_us}", recorded.file);
-    Ok(format!("\nrecorded, setup included: {row}\n{pages}  more: {more}"))
+    let lost = lost(&seen).map_or(String::new(), |lost| format!("  lost: {lost}\n"));
+    Ok(format!("\nrecorded, setup included: {row}\n{pages}{lost}  more: {more}"))
 }
 
 fn open(path: &Path, take: &mut dyn FnMut(&Shootdown)) -> Result<Seen> {
@@ -52,8 +67,16 @@ fn open(path: &Path, take: &mut dyn FnMut(&Shootdown)) -> Result<Seen> {
         }
     }
     savings.end();
+    let dropped = reader.end.as_ref().map_or(0, |end| end.events_dropped);
     // Waiting times would be the emulator's.
-    Ok(Seen { whole: Snapshot { has_latencies: false, ..reader.whole() }, savings })
+    Ok(Seen { whole: Snapshot { has_latencies: false, ..reader.whole() }, savings, dropped })
+}
+
+/// What the figures do not hold.
+fn lost(seen: &Seen) -> Option<String> {
+    let lost = &seen.whole.coverage.lost;
+    let sum = lost.events + lost.stacks + lost.rows + lost.slots + lost.answers + seen.dropped;
+    (sum > 0).then(|| format!("{sum} shootdowns, targets or stacks were not recorded one by one"))
 }
 
 fn pages(seen: &Seen, width: usize) -> String {
@@ -141,7 +164,27 @@ mod tests {
         let [each, range] = sent[..] else { panic!("two records") };
         assert!(each.0 == 32 && (28..=31).contains(&each.1), "{each:?}");
         assert_eq!(range, (1, 0));
-        let missing = read(&mut Recorded { file: file("none"), ..Recorded::default() }).expect_err("no file");
-        assert!(missing.message.contains("none.record"), "{}", missing.message);
+    }
+
+    /// A record that is missing, empty or cut costs its own report, and no row.
+    #[test]
+    fn a_record_that_cannot_be_read_is_a_problem_of_the_results() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let whole = fs::read(root().join("docs/measured/data/slabs-range.record")).expect("the kept record");
+        let mut results = Results::new(Default::default());
+        for (name, content) in [("empty", &[][..]), ("cut", &whole[..whole.len() / 2]), ("whole", &whole[..])]
+        {
+            let path = scratch.path().join(name);
+            fs::write(&path, content).expect("a file");
+            results.recorded.push(Recorded { file: path.display().to_string(), ..Recorded::default() });
+        }
+        results.recorded.push(Recorded { file: "/none".into(), ..Recorded::default() });
+        assert_eq!(add(&mut results).len(), 1);
+        let has = results.recorded.iter().map(|recorded| recorded.savings.is_some()).collect::<Vec<_>>();
+        assert_eq!(has, [false, false, true, false]);
+        let said = results.problems.join("\n");
+        for words in ["empty is empty", "cut ends in the middle", "/none"] {
+            assert!(said.contains(words), "{words}: {said}");
+        }
     }
 }

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 /// Longest time until --auto, a full record or its end are noticed.
 const STEP: Duration = Duration::from_millis(50);
-/// So much later than the next one a shootdown may be told of.
+/// A shootdown may be told of this much later than the next one. (One whose targets never answer: later still.)
 const LATE_NS: u64 = 100_000_000;
 /// The first window is short: processes that soon end must be looked at in time.
 const FIRST: Duration = Duration::from_millis(250);
@@ -67,8 +67,8 @@ impl Tape<'_> {
 }
 
 impl Tape<'_> {
-    /// Those that began before that, oldest first: each is told of when its last target has left its handler, which
-    /// may be after the next one's.
+    /// Takes out those that began before that, oldest first. Each is told of when its last target has left its handler,
+    /// which may be after the next one's.
     fn begun_before(&mut self, ns: u64) -> Vec<Shootdown> {
         let events = self.events.make_contiguous();
         events.sort_by_key(|event| event.start_ns);
@@ -172,8 +172,11 @@ fn run(
         let is_over = session.wait(Some(STEP), &mut |shootdown, _| tape.take(shootdown))?;
         let is_caught = tape.evidence.is_some();
         if args.auto.is_none() || is_caught {
-            let late = if is_over || is_caught { 0 } else { LATE_NS };
-            let events = tape.begun_before(session.observer.now_ns().saturating_sub(late));
+            let before_ns = match is_over || is_caught {
+                true => u64::MAX,
+                false => session.observer.now_ns().saturating_sub(LATE_NS),
+            };
+            let events = tape.begun_before(before_ns);
             recording.events(&events, session.observer.stacks())?;
         }
         let is_full = recording.is_full();
@@ -244,5 +247,54 @@ fn about(args: &Record, interval: Duration) -> Environment {
         has_user_stacks: args.user_stacks,
         auto_us: args.auto,
         ..environment::here()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ceasefire_watch_model::{Cause, Class, Kind, Task};
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        record: Record,
+    }
+
+    fn shootdown(start_ns: u64) -> Shootdown {
+        Shootdown {
+            start_ns,
+            class: Class::User,
+            cause: Cause::Munmap,
+            cpu: 0,
+            task: Task::default(),
+            kernel_stack: None,
+            user_stack: None,
+            address: None,
+            pages: None,
+            entries: None,
+            kind: Kind::Ranged,
+            why_full: None,
+            freed_tables: false,
+            targets: 1,
+            target_cpus: Vec::new(),
+            latencies: None,
+            slowest: None,
+        }
+    }
+
+    #[test]
+    fn shootdowns_are_written_in_the_order_in_which_they_began_and_none_twice() {
+        let args = Line::parse_from(["record", "--events"]).record;
+        let mut tape = Tape { args: &args, events: VecDeque::new(), kept: 0, dropped: 0, evidence: None };
+        let mut taken = Vec::new();
+        // The second is told of late, the fifth after the first look.
+        for (told, look_ns) in [(vec![1, 3, 2, 4], 4), (vec![6, 5], 6), (vec![7], u64::MAX)] {
+            told.iter().for_each(|start_ns| tape.take(&shootdown(*start_ns)));
+            taken.extend(tape.begun_before(look_ns).iter().map(|event| event.start_ns));
+        }
+        assert_eq!(taken, [1, 2, 3, 4, 5, 6, 7]);
+        assert!(tape.events.is_empty());
     }
 }

@@ -192,7 +192,7 @@ fn recorded(reader: &Source) -> String {
     }
     // QEMU's own name for a processor that it emulates.
     if from.cpu_model.contains("TCG") {
-        text.push_str("; emulated: count, its times mean nothing");
+        text.push_str("; emulated: its times mean nothing");
     }
     text
 }

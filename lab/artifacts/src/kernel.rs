@@ -174,6 +174,12 @@ pub fn packages<'a>(context: &Context, kernels: impl IntoIterator<Item = &'a str
     Ok(all)
 }
 
+/// Has the kernel type information, by which the observer finds what it looks at?
+pub fn can_be_observed(context: &Context, spec: &KernelSpec) -> Result<bool> {
+    let (wishes, _) = recipe::read_fragments(&context.root, spec)?;
+    Ok(wishes.keys().any(|symbol| symbol.ends_with("DEBUG_INFO_BTF")))
+}
+
 pub(crate) fn build_key(
     context: &Context,
     architecture: &Architecture,

@@ -11,8 +11,6 @@ use ceasefire_results::schema::{counter, Results, Row};
 use std::collections::{BTreeMap, BTreeSet};
 
 const WORKLOAD: &str = "flush-ceiling";
-const ENDS: [End; 3] = [End::Low, End::Middle, End::High];
-
 /// Only rows of the workload that is made for it.
 pub(crate) fn is_ceiling(results: &Results) -> bool {
     !results.rows.is_empty() && results.rows.iter().all(|row| row.cost && row.workload == WORKLOAD)
@@ -26,9 +24,16 @@ struct Pair<'a> {
 }
 
 impl Pair<'_> {
-    /// Cycles that flushing everything costs more than flushing each page.
-    fn more(&self, end: End) -> Option<f64> {
-        Some(cycles(self.full?, end)? - cycles(self.singly?, end)?)
+    /// Cycles that flushing everything costs more than flushing each page: what there is more of and what there is less
+    /// of, each at its prices.
+    fn more(&self, dearer: End, spared: End) -> Option<f64> {
+        let of = |row: &Row, name: &str| Some((counter(name)?.get)(row)?.median);
+        let (full, singly) = (self.full?, self.singly?);
+        let more = |a: &Row, b: &Row, name: &str| Some((of(a, name)? - of(b, name)?).max(0.0));
+        Some(
+            modelled(|name| more(full, singly, name), dearer)?
+                - modelled(|name| more(singly, full, name), spared)?,
+        )
     }
 
     fn more_walks(&self) -> Option<f64> {
@@ -37,12 +42,13 @@ impl Pair<'_> {
     }
 }
 
-fn cycles(row: &Row, end: End) -> Option<f64> {
-    modelled(|name| Some((counter(name)?.get)(row)?.median), end)
-}
-
-/// Refused where a way, a range or a working set is missing.
+/// Refused where a way, a range or a working set is missing, and where rows are of several kernels or machines.
 pub(crate) fn ceiling_table(results: &Results) -> Result<String> {
+    let place = |row: &Row| (row.kernel_label(), row.shape(), row.tlb.clone(), row.kernel_args.clone());
+    let places: BTreeSet<_> = results.rows.iter().map(place).collect();
+    if places.len() > 1 || results.rows.iter().any(|row| row.vcpus != 1) {
+        return Err(unusable("the table is of one kernel, in one mode, on one machine of 1 vCPU".into()));
+    }
     let mut pairs: BTreeMap<(u64, u64), Pair> = BTreeMap::new();
     for row in &results.rows {
         let set = row.set.as_deref().unwrap_or_default();
@@ -57,15 +63,15 @@ pub(crate) fn ceiling_table(results: &Results) -> Result<String> {
             return Err(unusable(format!("a row of {WORKLOAD} is set to '{set}'")));
         };
         let pair = pairs.entry((pages, working)).or_default();
-        match by {
-            "full" => pair.full = Some(row),
-            _ => pair.singly = Some(row),
+        let way = if by == "full" { &mut pair.full } else { &mut pair.singly };
+        if way.replace(row).is_some() {
+            return Err(unusable(format!("two rows are set to '{set}'")));
         }
     }
     let ranges: BTreeSet<u64> = pairs.keys().map(|(pages, _)| *pages).collect();
     let sets: BTreeSet<u64> = pairs.keys().map(|(_, working)| *working).collect();
-    let more = |pages: u64, working: u64, end: End| {
-        let found = pairs.get(&(pages, working)).and_then(|pair| pair.more(end));
+    let more = |pages: u64, working: u64, dearer: End, spared: End| {
+        let found = pairs.get(&(pages, working)).and_then(|pair| pair.more(dearer, spared));
         found.ok_or_else(|| unusable(format!("{pages} pages beside {working} were not measured both ways")))
     };
     let boots = results.rows.iter().map(|row| row.boots).min().unwrap_or_default();
@@ -77,26 +83,30 @@ pub(crate) fn ceiling_table(results: &Results) -> Result<String> {
     for pages in &ranges {
         let mut cells = vec![pages.to_string()];
         for working in &sets {
-            cells.push(minus(&figure(more(*pages, *working, End::Middle)?)));
+            cells.push(minus(&figure(more(*pages, *working, End::Middle, End::Middle)?)));
         }
         text += &format!("| {} |\n", cells.join(" | "));
     }
     let mut best = vec!["**best ceiling**".to_string()];
-    let mut spread = vec!["at the ends of the prices".to_string()];
-    let mut walks = vec!["walks after a full flush".to_string()];
+    let mut spread = vec!["at other prices".to_string()];
+    let mut walks = vec!["more walks after a full flush".to_string()];
+    let (first, last) =
+        (ranges.first().copied().unwrap_or_default(), ranges.last().copied().unwrap_or_default());
+    let shown = |ceiling: f64| match ceiling {
+        _ if ceiling < first as f64 && first > 1 => format!("under {first}"),
+        _ if ceiling.is_finite() => format!("{:.0}", ceiling.floor()),
+        _ => format!("over {last}"),
+    };
     for working in &sets {
-        let mut at = Vec::new();
-        for end in ENDS {
-            let points = ranges.iter().map(|pages| Ok((*pages as f64, more(*pages, *working, end)?)));
-            at.push(crossing(&points.collect::<Result<Vec<_>>>()?));
-        }
-        let largest = ranges.last().copied().unwrap_or_default();
-        best.push(format!("**{}**", shown(at[1], largest)));
-        let (low, high) = (at[0].min(at[2]), at[0].max(at[2]));
-        spread.push(match shown(low, largest) == shown(high, largest) {
-            true => shown(low, largest),
-            false => format!("{} to {}", shown(low, largest), shown(high, largest)),
-        });
+        let at = |dearer: End, spared: End| {
+            let points =
+                ranges.iter().map(|pages| Ok((*pages as f64, more(*pages, *working, dearer, spared)?)));
+            Ok::<String, Error>(shown(crossing(&points.collect::<Result<Vec<_>>>()?)))
+        };
+        best.push(format!("**{}**", at(End::Middle, End::Middle)?));
+        // Each at the price that speaks against it.
+        let (low, high) = (at(End::Low, End::High)?, at(End::High, End::Low)?);
+        spread.push(if low == high { low } else { format!("{low} to {high}") });
         let first = ranges.first().and_then(|pages| pairs.get(&(*pages, *working)));
         walks.push(first.and_then(Pair::more_walks).map_or("-".into(), figure));
     }
@@ -106,8 +116,8 @@ pub(crate) fn ceiling_table(results: &Results) -> Result<String> {
     Ok(text)
 }
 
-/// Where the second of each pair becomes negative, between two points as on a straight line. Nothing: already at the
-/// first; infinite: not at the last either.
+/// Where the second of each pair becomes negative, between two points as on a straight line. 0: already at the first;
+/// infinite: not at the last either.
 fn crossing(points: &[(f64, f64)]) -> f64 {
     match points.iter().position(|(_, more)| *more < 0.0) {
         None => f64::INFINITY,
@@ -119,16 +129,10 @@ fn crossing(points: &[(f64, f64)]) -> f64 {
     }
 }
 
-fn shown(ceiling: f64, largest: u64) -> String {
-    match ceiling.is_finite() {
-        true => format!("{:.0}", ceiling.floor()),
-        false => format!("over {largest}"),
-    }
-}
-
 fn unusable(what: String) -> Error {
     Error::usage(what).remedy(format!(
-        "measure again: ceasefire lab run {WORKLOAD} --cost --set pages=N,… --set working=N,… --set by=pages,full"
+        "measure again: ceasefire lab run {WORKLOAD} --cost --cpus 1 --repeats 5 --set pages=N,… --set working=N,… --set \
+         by=pages,full --tlb hardware,speculation-us=0"
     ))
 }
 
@@ -145,6 +149,8 @@ mod tests {
             workload: WORKLOAD.into(),
             kernel: "vanilla".into(),
             set: Some(format!("pages={pages},working={working},by={by}")),
+            vcpus: 1,
+            nodes: 1,
             cost: true,
             boots: 5,
             instructions_per_unit: zero,
@@ -184,8 +190,24 @@ mod tests {
         assert_eq!(cells("| 1 "), ["\u{2212}56.5", "2,472", "161,736"]);
         assert_eq!(cells("| 33 "), ["\u{2212}7,416", "\u{2212}4,888", "154,376"]);
         assert_eq!(cells("| **best"), ["**0**", "**11**", "**over 33**"]);
-        assert_eq!(cells("| at the ends"), ["0", "11 to 12", "over 33"]);
-        assert_eq!(cells("| walks"), ["0", "64.0", "4,096"]);
+        // 96 + 34 W against 260 N, and 251 + 45 W against 200 N.
+        assert_eq!(cells("| at other prices"), ["0 to 1", "8 to 15", "over 33"]);
+        assert_eq!(cells("| more walks"), ["0", "64.0", "4,096"]);
+        let rows = [of(16, 64), of(33, 64)].concat();
+        let text = ceiling_table(&file(rows)).expect("whole");
+        assert!(text.contains("| **best ceiling** | **under 16** |"), "{text}");
+    }
+
+    #[test]
+    fn rows_that_are_not_of_one_place_are_refused() {
+        let whole = || vec![row(1, 64, "pages", [1.0, 0.0, 0.0]), row(1, 64, "full", [0.0, 1.0, 64.0])];
+        let refused =
+            |more: Row| ceiling_table(&file([whole(), vec![more]].concat())).expect_err("refused").message;
+        let other = |pages: u64| row(pages, 64, "full", [0.0, 1.0, 64.0]);
+        assert!(refused(Row { kernel: "abis".into(), ..other(2) }).contains("one kernel"));
+        assert!(refused(Row { tlb: Some("plain".into()), ..other(2) }).contains("one machine"));
+        assert!(refused(Row { vcpus: 8, ..other(2) }).contains("1 vCPU"));
+        assert_eq!(refused(other(1)), "two rows are set to 'pages=1,working=64,by=full'");
     }
 
     #[test]

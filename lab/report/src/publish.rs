@@ -53,6 +53,10 @@ pub fn publish(root: &Path, bytes: &[u8], name: &str, kept_as: &str) -> Result<V
         let results = Results::from_json(bytes, name)?;
         results.reportable()?;
         whole(&results.environment)?;
+        if results.rows.iter().any(|row| row.recorded) {
+            return Err(Error::usage(format!("{name} was measured while the observer looked on"))
+                .remedy("measure again without --record"));
+        }
         of_enough_boots(&results, name)?;
         let (file, kept) = (file_of(kept_as)?, reduced(&results));
         // What no table can be made of is not kept.

@@ -519,6 +519,9 @@ pub(crate) fn missing_sentence(entry: &Unmeasured) -> String {
     if let Some(vcpus) = entry.vcpus {
         place.push_str(&format!(", {}", count(u64::from(vcpus), "vCPU")));
     }
+    if let Some(set) = &entry.set {
+        place.push_str(&format!(", {set}"));
+    }
     if let Some(kernel) = &entry.kernel {
         let mode = entry.mode.as_ref().map_or_else(String::new, |mode| format!(" ({mode})"));
         place.push_str(&format!(", {kernel}{mode}"));

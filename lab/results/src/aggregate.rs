@@ -38,6 +38,8 @@ pub struct RowKey {
     pub la57: Option<bool>,
     /// The emulated TLBs, as `--tlb` takes them.
     pub tlb: Option<String>,
+    /// The observer looked on.
+    pub is_recorded: bool,
 }
 
 impl RowKey {
@@ -142,6 +144,7 @@ fn place(key: &RowKey, workload: &str, reason: &str) -> Unmeasured {
         mode: key.mode.clone(),
         vcpus: Some(key.vcpus),
         nodes: Some(key.nodes),
+        set: key.set.clone(),
         rerun: None,
         output: Vec::new(),
     }
@@ -259,6 +262,7 @@ impl<'a> Group<'a> {
             kernel_args: key.kernel_args.clone(),
             boots: self.boots,
             set: key.set.clone(),
+            recorded: key.is_recorded,
             program: key.program.clone(),
             la57: key.la57,
             tlb: key.tlb.clone(),

@@ -52,7 +52,7 @@ pub struct Recorded {
     pub set: Option<String>,
     /// For `ceasefire watch report`.
     pub file: String,
-    /// The document of `ceasefire watch report --view savings --json`.
+    /// As `ceasefire watch report --view savings --json --top N` has it, with every row, and neighbours within 1 s.
     pub savings: Option<serde_json::Value>,
 }
 
@@ -111,6 +111,9 @@ pub struct Unmeasured {
     pub vcpus: Option<u32>,
     #[serde(default)]
     pub nodes: Option<u32>,
+    /// `KEY=VALUE,…`
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub set: Option<String>,
     /// The exact command that runs this row alone.
     #[serde(default)]
     pub rerun: Option<String>,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Emulated machines: each task is a boot of one kernel in one mode.
 
-use crate::boot::{self, console_path, watched_path, Start};
+use crate::boot::{self, console_path, Start};
 use crate::catalog::Catalog;
 use crate::clock;
 use crate::executor::{Executor, Orders, Site, Task};
@@ -93,6 +93,9 @@ impl Site for GuestSite {
     fn refuse(&mut self, ctx: &Context, matrices: &mut [Matrix]) -> Result<()> {
         let machine = &self.spec.machine;
         self.choices = self.spec.kernels.choices(ctx, machine)?;
+        if matrices.iter().any(|matrix| matrix.record) {
+            self.spec.kernels.check_observed(ctx, &self.choices)?;
+        }
         machine.check()?;
         self.machine = self.spec.kernels.machine(ctx, &self.choices)?;
         self.found = machine.find(ctx, &self.machine)?;
@@ -151,9 +154,9 @@ impl Site for GuestSite {
 impl Guest {
     /// The emulator's command line for this boot.
     pub fn command(&self, variant: &Variant, boot: &Boot, initrd: &Path, console: Console) -> Command {
-        let record = match (&console, boot.is_recorded()) {
-            // The files of a boot lie together.
-            (Console::File(path), true) => Some(watched_path(&path.with_extension(""))),
+        // The files of a boot lie together.
+        let record = match &console {
+            Console::File(path) if boot.is_recorded() => Some(path.with_extension("record")),
             _ => None,
         };
         let hardware = Hardware {
@@ -320,6 +323,7 @@ impl Executor for Guest {
             tlb: self.cpu.tlb.map(|tlb| tlb.to_string()),
             set: task.boot.settings(),
             program: self.program.clone(),
+            is_recorded: task.boot.is_recorded(),
         }
     }
 

@@ -102,6 +102,27 @@ impl Kernels {
         Ok(choices)
     }
 
+    /// Refuses those of recipes that the observer cannot look into.
+    pub fn check_observed(&self, ctx: &Context, choices: &[Choice]) -> Result<()> {
+        if !self.are_built() {
+            return Ok(());
+        }
+        let specs = kernel::list(ctx)?;
+        for choice in choices {
+            if !kernel::can_be_observed(ctx, kernel::known(&specs, &choice.kernel)?)? {
+                let mut names = Vec::new();
+                for spec in &specs {
+                    if kernel::can_be_observed(ctx, spec)? {
+                        names.push(spec.name.as_str());
+                    }
+                }
+                return Err(Error::usage(format!("the observer cannot look into kernel {}", choice.kernel))
+                    .remedy(format!("choose one that has type information: {}", names.join(", "))));
+            }
+        }
+        Ok(())
+    }
+
     /// The folder of machine/ that boots them all.
     pub fn machine(&self, ctx: &Context, choices: &[Choice]) -> Result<String> {
         let mut found: Option<(String, &Choice)> = None;

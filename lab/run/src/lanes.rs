@@ -146,6 +146,7 @@ fn lost(task: &Task, job: &Job, error: &Error, rerun: &str) -> Unmeasured {
         mode: task.choice.mode.clone(),
         vcpus: Some(task.boot.vcpus),
         nodes: Some(task.boot.nodes),
+        set: task.boot.settings(),
         rerun: Some(rerun.into()),
         output: Vec::new(),
     }

@@ -8,6 +8,8 @@ use std::collections::BTreeSet;
 /// More than the kernel config's NR_CPUS would silently boot fewer CPUs than asked.
 pub const VCPUS_MAX: u32 = 64;
 pub const NODES_MAX: u32 = 8;
+/// Of the values of `--set`, each with boots of its own.
+const COMBINATIONS_MAX: usize = 1000;
 /// A guest job that takes longer is killed and reported as failed.
 const JOB_TIMEOUT_S: u32 = 120;
 const APP_TIMEOUT_S: u32 = 240;
@@ -184,6 +186,13 @@ impl Matrix {
             return Err(Error::usage("--cost boots once for each repeat, and so has no use for --boots")
                 .remedy("leave out --boots, and choose --repeats"));
         }
+        let values = self.settings.iter().map(|(_, values)| values.split(',').count());
+        if values.fold(1, usize::saturating_mul) > COMBINATIONS_MAX {
+            return Err(Error::usage(format!(
+                "--set has more than {COMBINATIONS_MAX} combinations of values"
+            ))
+            .remedy("measure fewer values at once"));
+        }
         if self.record && self.cost {
             return Err(Error::usage("--cost counts instructions, and the observer's would be among them")
                 .remedy("leave out --cost or --record"));
@@ -201,6 +210,10 @@ impl Matrix {
         if !self.except.is_empty() {
             let left_out = catalog.select(&self.except)?;
             chosen.retain(|workload| left_out.iter().all(|other| other.name != workload.name));
+        }
+        if self.record && chosen.iter().all(|workload| workload.group == GROUP_CONTROL) {
+            return Err(Error::usage("controls are not recorded: their figures are promised")
+                .remedy("name other workloads beside them, or leave out --record"));
         }
         let mut plan = Plan::default();
         let each = self.settings_each();
@@ -254,6 +267,9 @@ impl Matrix {
                     continue;
                 }
                 if nodes > vcpus || (needs_nodes && nodes < 2) {
+                    if !is_first {
+                        continue;
+                    }
                     plan.skips.push(skip("needs 2 NUMA nodes, and so 2 CPUs".into()));
                     continue;
                 }

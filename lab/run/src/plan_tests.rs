@@ -30,6 +30,7 @@ fn numbers_out_of_range_are_usage_errors() {
         |r| r.boots = 101,
         |r| (r.vcpus, r.boots, r.cost) = (vec![1], 2, true),
         |r| (r.vcpus, r.cost, r.record) = (vec![1], true, true),
+        |r| r.settings = ["a", "b"].map(|key| (key.to_string(), vec!["1"; 40].join(","))).to_vec(),
         |r| r.units = Some(0),
     ];
     for change in cases {

@@ -15,6 +15,7 @@ use ceasefire_base::{Error, Result};
 use ceasefire_results::aggregate::{aggregate, RowKey};
 use ceasefire_results::protocol::GuestLog;
 use ceasefire_results::schema::{About, Environment, Host, Recorded, Results, Unmeasured};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Everything but the measurements themselves, ready.
@@ -87,8 +88,12 @@ impl<'a, E: Executor> Session<'a, E> {
             done.into_iter().map(|(index, log)| (executor.row(&tasks[index]), log)).collect();
         let mut results = aggregate(self.environment(executor, request, &keyed), &keyed)?;
         results.workloads = about_workloads(&self.catalog);
-        results.recorded =
-            ended.iter().zip(&keyed).flat_map(|(task, (key, _))| recorded(task, key)).collect();
+        for (task, (key, _)) in ended.iter().zip(&keyed).filter(|(task, _)| task.boot.is_recorded()) {
+            match recorded(task, key) {
+                Some(recorded) => results.recorded.push(recorded),
+                None => results.problems.push(format!("{}: the observer left no record", task.label())),
+            }
+        }
         results.skipped.extend(plan.skips.iter().map(|skip| Unmeasured {
             workload: skip.workload.clone(),
             threads: Some(skip.threads),
@@ -137,10 +142,12 @@ impl<'a, E: Executor> Session<'a, E> {
     }
 }
 
-/// Nothing for a task that the observer did not look at, or whose row failed before it could write.
-fn recorded(task: &Task, key: &RowKey) -> Vec<Recorded> {
+/// `None` where the row ended before the observer had written. The emulator makes the file, the guest fills it.
+fn recorded(task: &Task, key: &RowKey) -> Option<Recorded> {
+    let job = task.boot.jobs.first()?;
     let file = boot::watched_path(&task.log);
-    let of = |job: &Job| Recorded {
+    let is_filled = fs::metadata(&file).is_ok_and(|about| about.len() > 0);
+    is_filled.then(|| Recorded {
         workload: job.workload.clone(),
         threads: job.threads,
         kernel: key.kernel.clone(),
@@ -150,9 +157,7 @@ fn recorded(task: &Task, key: &RowKey) -> Vec<Recorded> {
         set: key.set.clone(),
         file: file.display().to_string(),
         savings: None,
-    };
-    let jobs = task.boot.jobs.iter().filter(|job| job.record && file.exists());
-    jobs.map(of).collect()
+    })
 }
 
 /// Every row that failed gets the command that runs it alone: that of a job that would have made it, each job's once.
@@ -168,6 +173,7 @@ fn add_reruns(failed: &mut [Unmeasured], ended: &[(&Task, &RowKey)], request: &R
                 && row.kernel.as_ref() == Some(&key.kernel)
                 && row.mode == key.mode
                 && (row.vcpus, row.nodes) == (Some(key.vcpus), Some(key.nodes))
+                && row.set == key.set
         };
         if let Some(found) = jobs.iter().position(fits) {
             let (task, _, job) = jobs.remove(found);

@@ -37,8 +37,11 @@ struct Mock {
     modes: Vec<&'static str>,
     /// Tasks of this mode end without a verdict.
     dies_in: &'static str,
-    /// Jobs of this name fail inside the guest.
+    /// Jobs of this name fail inside the guest, if their line says this.
     fails: &'static str,
+    fails_with: &'static str,
+    /// What the observer leaves.
+    record: &'static [u8],
     lanes: usize,
     runs: AtomicUsize,
     reruns: Mutex<Vec<String>>,
@@ -101,7 +104,7 @@ impl Executor for Mock {
         }
         let (mut text, mut runs, mut fails) = (String::from("{\"kind\":\"boot\",\"protocol\":1}\n"), 0, 0);
         for job in &task.boot.jobs {
-            if job.workload == self.fails {
+            if job.workload == self.fails && job.line().contains(self.fails_with) {
                 fails += 1;
                 text += &format!(
                     "{{\"kind\":\"fail\",\"workload\":\"{}\",\"threads\":{},\"reason\":\"broke\"}}\n",
@@ -121,6 +124,9 @@ impl Executor for Mock {
             fails == 0
         );
         std::fs::write(crate::boot::records_path(&task.log), &text).expect("a log");
+        if task.boot.is_recorded() {
+            std::fs::write(crate::boot::watched_path(&task.log), self.record).expect("a record");
+        }
         (orders.on_progress)(&parse_log(text.as_bytes()));
         Ok(parse_log(text.as_bytes()))
     }
@@ -135,6 +141,8 @@ impl Executor for Mock {
             mode: task.choice.mode.clone(),
             vcpus: task.boot.vcpus,
             nodes: task.boot.nodes,
+            set: task.boot.settings(),
+            is_recorded: task.boot.is_recorded(),
             ..RowKey::default()
         }
     }
@@ -306,6 +314,40 @@ fn a_row_that_failed_inside_a_guest_says_how_to_run_it_alone() {
     assert_eq!(error.remedy, Some(format!("rerun: {}", reruns[0])));
     assert_eq!(judge(0, &[]).expect_err("no row").kind, Kind::Skip);
     judge(1, &[]).expect("a row");
+}
+
+#[test]
+fn one_value_of_several_that_failed_is_run_alone() {
+    let (ctx, scratch) = (context(), files::scratch("values").expect("a directory"));
+    let executor = Mock { fails: "munmap", fails_with: "pages=32", ..mock(&["off"]) };
+    let settings = vec![("pages".into(), "8,32,64".into())];
+    let set = Matrix { settings, vcpus: vec![1], ..matrix(&["zero", "munmap"]) };
+    let results = open(&ctx, executor, set, scratch.path()).measure().expect("rows");
+    let sets: Vec<Option<&str>> = results.rows.iter().map(|row| row.set.as_deref()).collect();
+    assert_eq!(sets, [None, Some("pages=8"), Some("pages=64")]);
+    let [failed] = &results.failed[..] else { panic!("one row failed: {:?}", results.failed) };
+    assert_eq!(failed.set.as_deref(), Some("pages=32"));
+    assert!(failed.rerun.as_deref().is_some_and(|rerun| rerun.contains("--set pages=32 ")), "{failed:?}");
+}
+
+#[test]
+fn a_row_without_its_record_is_told_of_and_kept() {
+    for (record, kept) in [(&b""[..], 0), (b"something", 1)] {
+        let (ctx, scratch) = (context(), files::scratch("record").expect("a directory"));
+        let wanted = Matrix { record: true, vcpus: vec![1], ..matrix(&["zero", "munmap"]) };
+        let executor = Mock { record, ..mock(&["off"]) };
+        let results = open(&ctx, executor, wanted, scratch.path()).measure().expect("rows");
+        let seen: Vec<(&str, bool)> =
+            results.rows.iter().map(|row| (row.workload.as_str(), row.recorded)).collect();
+        assert_eq!(seen, [("zero", false), ("munmap", true)]);
+        assert_eq!(
+            (results.recorded.len(), results.problems.len()),
+            (kept, 1 - kept),
+            "{:?}",
+            results.problems
+        );
+        assert!(results.recorded.iter().all(|recorded| recorded.workload == "munmap"));
+    }
 }
 
 const BOOT: &str = r#"{"kind":"boot","protocol":1,"release":"6.12.0","counters":"ceasefire","thp":"madvise","pti":false,"pcid":true}"#;

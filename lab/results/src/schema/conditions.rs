@@ -38,6 +38,7 @@ pub const CONDITIONS: &[Condition] = &[
     extra("kernel arguments", |row| row.kernel_args.clone()),
     extra("settings", |row| row.set.clone()),
     extra("program", |row| row.program.clone()),
+    extra("observer", |row| row.recorded.then(|| "recorded".into())),
 ];
 
 fn on_off(on: bool) -> &'static str {

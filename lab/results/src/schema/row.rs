@@ -113,6 +113,9 @@ pub struct Row {
     /// KEY=VALUE settings of the workload.
     #[serde(default)]
     pub set: Option<String>,
+    /// The observer looked on, in the guest: it walks and is interrupted itself.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub recorded: bool,
     /// The command of a program of the user's own, below the directory that went along.
     #[serde(default)]
     pub program: Option<String>,
@@ -173,6 +176,10 @@ pub struct Row {
     /// Null where any of its counts is.
     #[serde(default)]
     pub cycles_net_per_unit: Option<Net>,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 impl Row {
