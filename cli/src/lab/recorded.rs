@@ -111,7 +111,11 @@ mod tests {
         };
         let seen = open(&path, &mut take).expect("the kept record is whole");
         let table = savings::pages(&seen.whole, Some(&seen.savings), Class::KernelRange, TOP, COLUMNS);
-        format!("```\n{}\n\n{table}```\n", lines.join("\n"))
+        let reader =
+            Reader::new(BufReader::new(File::open(&path).expect("the record"))).expect("its environment");
+        let from = reader.environment;
+        let condition = format!("Linux {}, {} CPUs, {}", from.kernel, from.cpus, from.cpu_model);
+        format!("Recorded on {condition}:\n\n```\n{}\n\n{table}```\n", lines.join("\n"))
     }
 
     /// The article's listings, as our own observer makes them. UPDATE_EXPECT=1 writes them.
