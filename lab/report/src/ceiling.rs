@@ -11,6 +11,7 @@ use ceasefire_results::schema::{counter, Results, Row};
 use std::collections::{BTreeMap, BTreeSet};
 
 const WORKLOAD: &str = "flush-ceiling";
+
 /// Only rows of the workload that is made for it.
 pub(crate) fn is_ceiling(results: &Results) -> bool {
     !results.rows.is_empty() && results.rows.iter().all(|row| row.cost && row.workload == WORKLOAD)
