@@ -16,6 +16,8 @@ enum Shows {
     Check,
     /// A thread reads what it should not.
     Stale,
+    /// By chance either of the two: a thread may read before the kernel looks.
+    Either,
     /// The probe at boot finds insertion at fault, and the mode is refused.
     Refused,
     /// By chance: the kernel or a program dies of it, or either of the first two.
@@ -23,7 +25,7 @@ enum Shows {
     /// Nothing is wrong, and nothing gained: of what was inserted no page is one CPU's alone.
     NoGain,
 }
-use Shows::{Anyhow, Check, NoGain, Refused, Stale};
+use Shows::{Anyhow, Check, Either, NoGain, Refused, Stale};
 
 /// Each break of mode full, a command that must find it, and how.
 #[rustfmt::skip]
@@ -41,7 +43,7 @@ const BREAKS: [(&str, &str, Shows); 37] = [
     ("batch-round-unraised", "batch --cpus 2 --nodes 2 --thread-mode multi", Stale),
     ("private-survives-young", "owner --units 4000 --cpus 8 --nodes 2", Check),
     ("replay-unknown", "zero --cpus 8 --nodes 2", Anyhow),
-    ("replay-short", "refault --units 4000 --cpus 4 --nodes 2", Check),
+    ("replay-short", "refault --units 4000 --cpus 4 --nodes 2", Either),
     ("insert-over-shared", "overlap --cpus 8 --nodes 2", Check),
     ("insert-over-never", "overlap --set switch=before --cpus 8 --nodes 2", Check),
     ("zap-unstamped", "owner --units 4000 --cpus 8 --nodes 2", Check),
@@ -99,6 +101,7 @@ fn break_and_look((mutant, command, shows): (&str, &str, Shows)) -> Result<(), S
     let line = match shows {
         Check => checked,
         Stale => stale,
+        Either => checked.or(stale),
         Refused => in_console(&["stays off, not full: insertion does not work", "not full: INVLPG leaves"]),
         Anyhow => in_console(&["BUG: ", "Oops: ", "stack smashing detected"]).or(checked).or(stale),
         NoGain => without_gain(&out).then_some("pages were inserted, and none was one CPU's alone"),
