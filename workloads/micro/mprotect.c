@@ -12,9 +12,21 @@ struct mprotect {
 	size_t pages;
 };
 
+/* Every second part is left out of core dumps: the kernel keeps a VMA for each. */
+static int split(struct run *run, const struct mprotect *state, size_t vmas)
+{
+	const size_t bytes = state->pages / vmas * PAGE_BYTES;
+
+	for (size_t part = 1; part < vmas; part += 2)
+		if (madvise((char *)state->area + part * bytes, bytes, MADV_DONTDUMP))
+			return workload_fail(run, "no VMA of its own for part %zu of %zu", part, vmas);
+	return 0;
+}
+
 static int setup(struct run *run)
 {
 	static struct mprotect state;
+	const size_t vmas = option_u64("vmas", 1);
 	int error = opt_in(run, false);
 
 	if (error)
@@ -23,9 +35,14 @@ static int setup(struct run *run)
 	state.pages = option_u64("pages", 1);
 	if (!state.pages || state.pages > PAGES_MAX)
 		return workload_fail(run, "pages is %zu, and must be 1 to %lu", state.pages, PAGES_MAX);
+	if (!vmas || state.pages % vmas)
+		return workload_fail(run, "vmas is %zu, and must divide the %zu pages", vmas, state.pages);
 	state.area = area_reserve(state.pages * PAGE_BYTES);
 	if (!state.area || mprotect((void *)state.area, state.pages * PAGE_BYTES, PROT_READ | PROT_WRITE))
 		return workload_fail(run, "no memory for %zu pages", state.pages);
+	error = split(run, &state, vmas);
+	if (error)
+		return error;
 	/* Plain stores: reading first would map the zero page, to be replaced under count. */
 	for (size_t page = 0; page < state.pages; page++)
 		state.area[page * PAGE_BYTES / sizeof(*state.area)] = run->seed;
@@ -63,7 +80,7 @@ WORKLOAD(mprotect_private) = {
 	.group = "micro",
 	.unit = "touch, mprotect read-only and back",
 	.about = "Writes --set pages=N pages (default 1) and takes write permission away and back while every other "
-		 "thread spins and touches none of them.",
+		 "thread spins and touches none of them. --set vmas=N: in N VMAs of one call.",
 	.units = 500,
 	.threads_min = 1,
 	.setup = setup,
