@@ -73,6 +73,8 @@ static inline void abis_hold_init(struct abis_hold *hold, bool deferred)
 	hold->sparing = false;
 }
 
+pte_t __abis_clear_flush(struct vm_area_struct *vma, unsigned long addr, pte_t *ptep);
+
 #ifdef CONFIG_ABIS
 
 DECLARE_STATIC_KEY_FALSE(abis_eliding_key);
@@ -87,11 +89,27 @@ bool __abis_elide(struct mm_struct *mm, unsigned long addr, pte_t *ptep,
 void abis_end_request(struct mm_struct *mm, enum abis_site site, bool elided,
 		      const struct abis_hold *hold, unsigned int pages);
 bool __abis_force_round(struct mm_struct *mm);
-void abis_flush_round(struct mm_struct *mm);
 
 static inline bool abis_eliding(void)
 {
 	return static_branch_unlikely(&abis_eliding_key);
+}
+
+/* ptep_clear_flush(): is __abis_clear_flush() to do it? */
+static inline bool abis_clears_and_flushes(void)
+{
+	return abis_tracking();
+}
+
+/*
+ * ptep_get_and_clear() for ptep_clear_flush() while nothing is tracked: no stamp. Nothing
+ * is elided in this hold of the lock, and a new epoch voids the SPTE before anything is
+ * elided again.
+ */
+static inline pte_t abis_get_and_clear_to_flush(struct mm_struct *mm, unsigned long addr,
+						pte_t *ptep)
+{
+	return ptep_get_and_clear_unstamped(mm, ptep);
 }
 
 #ifdef CONFIG_ABIS_FULL
@@ -229,6 +247,13 @@ static inline bool abis_force_round(struct mm_struct *mm, bool blocked)
 
 #else /* !CONFIG_ABIS */
 
+static inline bool abis_clears_and_flushes(void) { return false; }
+static inline pte_t abis_get_and_clear_to_flush(struct mm_struct *mm, unsigned long addr,
+						pte_t *ptep)
+{
+	return ptep_get_and_clear(mm, addr, ptep);
+}
+
 static inline void abis_table_init(struct ptdesc *ptdesc) { }
 static inline void abis_table_free(struct ptdesc *ptdesc) { }
 static inline pte_t abis_mkuncached(struct vm_area_struct *vma, pte_t *ptep, pte_t pte)
@@ -252,12 +277,6 @@ static inline bool abis_batch_owe(struct arch_tlbflush_unmap_batch *batch,
 	return false;
 }
 
-static inline bool abis_force_round(struct mm_struct *mm, bool blocked)
-{
-	return false;
-}
-
-static inline void abis_flush_round(struct mm_struct *mm) { }
 #endif /* CONFIG_ABIS */
 
 /* Another thread is about to run @mm. */

@@ -15,8 +15,6 @@ bool __abis_reuse_pte(struct vm_fault *vmf, pte_t pte);
 bool __abis_inserts_protected(const struct mmu_gather *tlb,
 			      const struct vm_area_struct *vma, unsigned long start,
 			      unsigned long end, unsigned long cp_flags);
-bool __abis_keep_protected(struct vm_area_struct *vma, unsigned long addr, pte_t *ptep,
-			   pte_t old, pte_t pte);
 void __abis_unlock_protected(struct mmu_gather *tlb, struct vm_area_struct *vma);
 
 DECLARE_PER_CPU(bool, abis_keeping);
@@ -25,13 +23,13 @@ DECLARE_PER_CPU(bool, abis_keeping);
  * set_ptes() of pages that were just faulted in: @vmf->pte is none, @addr its
  * address. If possible this CPU alone will hold them.
  */
-static inline void abis_set_ptes(struct vm_fault *vmf, struct mm_struct *mm,
-				 unsigned long addr, pte_t pte, unsigned int nr)
+static inline void abis_set_ptes(struct vm_fault *vmf, unsigned long addr, pte_t pte,
+				 unsigned int nr)
 {
-	if (abis_inserting() && abis_pays_for_fault(mm))
+	if (abis_inserting() && abis_pays_for_fault(vmf->vma->vm_mm))
 		__abis_set_ptes(vmf, pte, nr);
 	else
-		set_ptes(mm, addr, vmf->pte, pte, nr);
+		set_ptes(vmf->vma->vm_mm, addr, vmf->pte, pte, nr);
 }
 
 /* The same for one PTE where another was taken away and flushed within this hold. */
@@ -49,8 +47,7 @@ static inline void abis_set_flushed_pte(struct vm_fault *vmf, pte_t pte)
  */
 static inline bool abis_reuse_pte(struct vm_fault *vmf, pte_t pte)
 {
-	return abis_inserting() && abis_pays_for_fault(vmf->vma->vm_mm) &&
-	       __abis_reuse_pte(vmf, pte);
+	return abis_inserting() && __abis_reuse_pte(vmf, pte);
 }
 
 /*
@@ -79,19 +76,6 @@ static inline bool abis_inserts_protected(const struct mmu_gather *tlb,
 	       abis_pays(vma->vm_mm) && __abis_inserts_protected(tlb, vma, start, end, cp_flags);
 }
 
-/*
- * It may. @old was taken from @ptep, and has been asked about, and @pte is to take its
- * place. PTE lock held. Return: the store of @pte is left to abis_unlock_protected(),
- * which must follow within this hold.
- */
-static inline bool abis_keep_protected(struct vm_area_struct *vma, unsigned long addr,
-				       pte_t *ptep, pte_t old, pte_t pte,
-				       unsigned long cp_flags)
-{
-	return abis_inserting() && cp_flags & MM_CP_INSERT &&
-	       __abis_keep_protected(vma, addr, ptep, old, pte);
-}
-
 /* tlb_abis_unlock(), and what was held back is inserted. Whatever was switched off meanwhile. */
 static inline void abis_unlock_protected(struct mmu_gather *tlb, struct vm_area_struct *vma)
 {
@@ -102,10 +86,10 @@ static inline void abis_unlock_protected(struct mmu_gather *tlb, struct vm_area_
 
 #else /* !CONFIG_ABIS_FULL */
 
-static inline void abis_set_ptes(struct vm_fault *vmf, struct mm_struct *mm,
-				 unsigned long addr, pte_t pte, unsigned int nr)
+static inline void abis_set_ptes(struct vm_fault *vmf, unsigned long addr, pte_t pte,
+				 unsigned int nr)
 {
-	set_ptes(mm, addr, vmf->pte, pte, nr);
+	set_ptes(vmf->vma->vm_mm, addr, vmf->pte, pte, nr);
 }
 
 static inline void abis_set_flushed_pte(struct vm_fault *vmf, pte_t pte)
@@ -119,13 +103,6 @@ static inline bool abis_inserts_protected(const struct mmu_gather *tlb,
 					  const struct vm_area_struct *vma,
 					  unsigned long start, unsigned long end,
 					  unsigned long cp_flags)
-{
-	return false;
-}
-
-static inline bool abis_keep_protected(struct vm_area_struct *vma, unsigned long addr,
-				       pte_t *ptep, pte_t old, pte_t pte,
-				       unsigned long cp_flags)
 {
 	return false;
 }

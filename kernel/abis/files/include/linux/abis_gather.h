@@ -14,10 +14,12 @@
 #define ABIS_GATHERS_OPEN	((1ull << 24) - 1)	/* more than there can be tasks */
 #define ABIS_GATHERS_BEGUN	(1ull << 24)
 
-bool __tlb_abis_elide(struct mmu_gather *tlb, pte_t *ptep, pte_t pte,
-		      unsigned int nr, unsigned long address, enum abis_site site);
 pte_t __tlb_abis_get_and_clear_ptes(struct mmu_gather *tlb, unsigned long address,
 				    pte_t *ptep, unsigned int nr);
+void __tlb_abis_change_pte(struct mmu_gather *tlb, struct vm_area_struct *vma,
+			   unsigned long address, pte_t *ptep, pte_t old, pte_t pte);
+void __tlb_abis_insert_pte(struct mmu_gather *tlb, struct vm_area_struct *vma,
+			   unsigned long address, pte_t *ptep, pte_t old, pte_t pte);
 void __tlb_abis_lock(struct mmu_gather *tlb, pte_t *ptep);
 void __tlb_abis_elided(struct mmu_gather *tlb);
 void __tlb_abis_flush_mmu_tlbonly(struct mmu_gather *tlb);
@@ -109,21 +111,45 @@ static __always_inline bool tlb_abis_is_accessed(struct mmu_gather *tlb, pte_t p
  * returned for the first of them, with the accessed bits of all or'd in; for
  * what must hold see abis_elide_request(). If nobody holds them they leave no
  * mark in the flags that ask for a flush; what remains is that the gather is
- * not empty. A macro, since an inline function makes gcc 12 spill registers in
- * mprotect's loop.
+ * not empty.
  */
-#define tlb_abis_elide(tlb, ptep, pte, nr, address, site)	\
-	(abis_eliding() && __tlb_abis_elide(tlb, ptep, pte, nr, address, site))
+bool __tlb_abis_elide(struct mmu_gather *tlb, pte_t *ptep, pte_t pte,
+		      unsigned int nr, unsigned long address, enum abis_site site);
 
-/* The same with its most frequent answer inline, where that is no dearer. */
-#define tlb_abis_elide_inline(tlb, ptep, pte, nr, address, site)	\
-	(abis_eliding() && !tlb_abis_is_accessed(tlb, pte, nr, site) &&	\
-	 __tlb_abis_elide(tlb, ptep, pte, nr, address, site))
+/* Of PTEs without a struct page the zero page's alone is asked for. */
+static __always_inline bool tlb_abis_elide_zero(struct mmu_gather *tlb, pte_t *ptep, pte_t pte,
+						unsigned long address)
+{
+	return abis_eliding() && is_zero_pfn(pte_pfn(pte)) &&
+	       __tlb_abis_elide(tlb, ptep, pte, 1, address, ABIS_ZAP);
+}
+
+/*
+ * mprotect() has taken @old from @ptep, and @pte is to take its place. Who holds @old is
+ * asked before @pte can be cached, so Linux's order will not do. Return: all is done.
+ */
+static __always_inline bool tlb_abis_change_pte(struct mmu_gather *tlb, struct vm_area_struct *vma,
+						unsigned long address, pte_t *ptep, pte_t old,
+						pte_t pte, unsigned long cp_flags)
+{
+	if (!abis_eliding())
+		return false;
+	/* No call with more than six arguments: gcc would realign the caller's stack. */
+#ifdef CONFIG_ABIS_FULL
+	if (cp_flags & MM_CP_INSERT) {
+		__tlb_abis_insert_pte(tlb, vma, address, ptep, old, pte);
+		return true;
+	}
+#endif
+	__tlb_abis_change_pte(tlb, vma, address, ptep, old, pte);
+	return true;
+}
 
 /*
  * The lock of the page table of @ptep was taken. Where nothing is promised, there is
  * nothing to take back when its PTEs are, within this hold: whoever begins a table does
- * so under the lock. One look spares one for each PTE.
+ * so under the lock. One look spares one for each PTE. Where nothing is to be inserted any
+ * more, the promise of a new page table ends here.
  */
 static __always_inline void tlb_abis_lock(struct mmu_gather *tlb, pte_t *ptep)
 {
@@ -132,24 +158,19 @@ static __always_inline void tlb_abis_lock(struct mmu_gather *tlb, pte_t *ptep)
 }
 
 /*
- * get_and_clear_full_ptes() for tlb_abis_elide(), which must tell the hardware's
- * accessed bit from the software's: pte_mkyoung() makes one of the other. Only where
- * there are several PTEs, and out of line: one page alone pays nothing.
+ * get_and_clear_full_ptes() for tlb_abis_elide_zap(), which must follow within this hold of
+ * the lock, and tell the hardware's accessed bit from the software's: pte_mkyoung() makes
+ * one of the other. Several PTEs are stamped here, and out of line: one alone pays nothing.
  */
 static __always_inline pte_t tlb_abis_get_and_clear_ptes(struct mmu_gather *tlb,
 							 unsigned long address, pte_t *ptep,
 							 unsigned int nr)
 {
-	pte_t pte;
-
 	if (!__builtin_constant_p(nr) || nr != 1)
 		return __tlb_abis_get_and_clear_ptes(tlb, address, ptep, nr);
 	if (tlb->fullmm)
 		return ptep_get_and_clear_full(tlb->mm, address, ptep, true);
-	pte = ptep_get_and_clear_unstamped(tlb->mm, ptep);
-	if (abis_tracking() && !tlb->abis_unstamped)
-		abis_pte_taken(tlb->mm, ptep, pte);
-	return pte;
+	return ptep_get_and_clear_unstamped(tlb->mm, ptep);
 }
 
 /* The same for anonymous pages, where nobody else needs the exact bits of @pte, the first. */
@@ -159,8 +180,23 @@ static __always_inline pte_t tlb_abis_clear_ptes(struct mmu_gather *tlb, unsigne
 	return tlb_abis_get_and_clear_ptes(tlb, address, ptep, nr);
 }
 
+/* __tlb_abis_elide() of what one of the two has taken; one PTE alone is stamped first. */
+static __always_inline bool tlb_abis_elide_zap(struct mmu_gather *tlb, pte_t *ptep, pte_t pte,
+					       unsigned int nr, unsigned long address)
+{
+	/* Off until there is tracking for the first time: one test for all. */
+	if (!static_branch_unlikely(&abis_used_key))
+		return false;
+	/* Who has not been stamped is one, whatever the compiler knows of @nr. */
+	if (nr == 1 && !tlb->fullmm && !tlb->abis_unstamped)
+		abis_pte_taken(tlb->mm, ptep, pte);
+	/* The most frequent answer inline. */
+	return abis_eliding() && !tlb_abis_is_accessed(tlb, pte, nr, ABIS_ZAP) &&
+	       __tlb_abis_elide(tlb, ptep, pte, nr, address, ABIS_ZAP);
+}
+
 /*
- * The page-table lock is about to be released under which tlb_abis_elide() was
+ * The page-table lock is about to be released under which __tlb_abis_elide() was
  * called: flush what single CPUs hold. Whatever was switched off meanwhile.
  */
 static __always_inline void tlb_abis_unlock(struct mmu_gather *tlb)
@@ -189,14 +225,24 @@ static __always_inline bool tlb_abis_flush(struct mmu_gather *tlb)
 
 #else /* !CONFIG_ABIS */
 
-static inline bool tlb_abis_elide(struct mmu_gather *tlb, pte_t *ptep, pte_t pte,
-				  unsigned int nr, unsigned long address,
-				  enum abis_site site)
+static inline bool tlb_abis_elide_zero(struct mmu_gather *tlb, pte_t *ptep, pte_t pte,
+				       unsigned long address)
 {
 	return false;
 }
 
-#define tlb_abis_elide_inline	tlb_abis_elide
+static inline bool tlb_abis_elide_zap(struct mmu_gather *tlb, pte_t *ptep, pte_t pte,
+				      unsigned int nr, unsigned long address)
+{
+	return false;
+}
+
+static inline bool tlb_abis_change_pte(struct mmu_gather *tlb, struct vm_area_struct *vma,
+				       unsigned long address, pte_t *ptep, pte_t old, pte_t pte,
+				       unsigned long cp_flags)
+{
+	return false;
+}
 
 static inline pte_t tlb_abis_get_and_clear_ptes(struct mmu_gather *tlb,
 						unsigned long address, pte_t *ptep,

@@ -380,6 +380,36 @@ bool __abis_force_round(struct mm_struct *mm)
 	return true;
 }
 
+/*
+ * ptep_clear_flush() while there is tracking. The PTE lock is held from the exchange to the
+ * end of the flush, and the old value is exact: ask there. Where only a round was wanting,
+ * one flush of some becomes a round. It flushes leaf entries, so it does not wake lazy CPUs.
+ */
+pte_t __abis_clear_flush(struct vm_area_struct *vma, unsigned long addr, pte_t *ptep)
+{
+	struct mm_struct *mm = vma->vm_mm;
+	struct abis_hold hold __uninitialized;
+	struct needed needed = { };
+	bool blocked = false;
+	pte_t pte;
+
+	pte = ptep_get_and_clear(mm, addr, ptep);
+	if (!pte_accessible(mm, pte))
+		return pte;
+	abis_hold_init(&hold, false);
+	needed_ask(&needed, mm, addr, PAGE_SIZE);
+	needed_begin(&needed);
+	if (abis_elide_request(mm, addr, ptep, pte, ABIS_CLEAR_FLUSH, &blocked, &hold))
+		abis_hold_flush(mm, &hold);
+	else if (abis_force_round(mm, blocked))
+		flush_tlb_mm_range(mm, 0, TLB_FLUSH_ALL, PAGE_SHIFT, false);
+	else
+		flush_tlb_page(vma, addr);
+	needed_end();
+	abis_debug_flushed(mm, addr);
+	return pte;
+}
+
 static void credit(struct mm_struct *mm, u64 begun)
 {
 	s64 version = abis_version(mm), next;
@@ -394,12 +424,6 @@ static void credit(struct mm_struct *mm, u64 begun)
 
 	this_cpu_inc(abis_stat.rounds);
 	trace_abis_round(mm, next);
-}
-
-/* A round for its own sake: as a flush of leaf entries, it does not wake lazy CPUs. */
-void abis_flush_round(struct mm_struct *mm)
-{
-	flush_tlb_mm_range(mm, 0, TLB_FLUSH_ALL, PAGE_SHIFT, false);
 }
 
 /*

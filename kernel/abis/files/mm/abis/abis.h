@@ -283,6 +283,8 @@ void abis_owing_begin(void);
 void abis_owing_end(void);
 bool abis_replay_flushes(struct mm_struct *mm, u64 from, u64 to, unsigned long addr);
 const char *abis_insert_prepare(bool by_request);
+bool abis_keep_protected(struct vm_area_struct *vma, unsigned long addr, pte_t *ptep,
+			 pte_t old, pte_t pte);
 void abis_insert_choose(bool by_request);
 void abis_inserting_begin(void);
 void abis_inserting_end(void);

@@ -78,7 +78,10 @@ static void switch_off(void)
 static void switch_on(enum abis_mode wanted)
 {
 	static_branch_enable(&abis_tracking_key);
-	/* For good, and before any gather or flush relies on it: gather.c, replay.c. */
+	/*
+	 * For good. Before the first grace period: zap stamps only if this is on. Gathers
+	 * count themselves by it, and flush_tlb_page() knows huge pages.
+	 */
 	static_branch_enable(&abis_used_key);
 	/* PTE locks are held with preemption off or in an RCU read section. */
 	synchronize_rcu();

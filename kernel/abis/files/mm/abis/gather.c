@@ -65,7 +65,15 @@ pte_t __tlb_abis_get_and_clear_ptes(struct mmu_gather *tlb, unsigned long addres
 
 void __tlb_abis_lock(struct mmu_gather *tlb, pte_t *ptep)
 {
-	tlb->abis_unstamped = !tlb->fullmm && (!abis_ptdesc_of(ptep)->pt_spte ||
+	struct ptdesc *ptdesc = abis_ptdesc_of(ptep);
+
+	/*
+	 * Nothing is to be inserted: end the promise of the whole new table at once,
+	 * instead of at the first page that was used. Less is always right.
+	 */
+	if (abis_is_fresh(ptdesc) && abis_inserting() && !abis_pays(tlb->mm))
+		ptdesc->pt_spte = NULL;
+	tlb->abis_unstamped = !tlb->fullmm && (!ptdesc->pt_spte ||
 					       abis_mutant(ABIS_MUTANT_ZAP_UNSTAMPED));
 }
 
@@ -107,6 +115,32 @@ bool __tlb_abis_elide(struct mmu_gather *tlb, pte_t *ptep, pte_t pte,
 		is_accessed = tlb_abis_is_accessed(tlb, pte, nr, ABIS_ZAP);
 	return !is_accessed && elide(tlb, ptep, pte, nr, address, site);
 }
+
+static void ask_protected(struct mmu_gather *tlb, unsigned long address, pte_t *ptep,
+			  pte_t old, pte_t pte)
+{
+	if (pte_needs_flush(old, pte) &&
+	    !__tlb_abis_elide(tlb, ptep, old, 1, address, ABIS_PROTECT))
+		tlb_flush_pte_range(tlb, address, PAGE_SIZE);
+}
+
+void __tlb_abis_change_pte(struct mmu_gather *tlb, struct vm_area_struct *vma,
+			   unsigned long address, pte_t *ptep, pte_t old, pte_t pte)
+{
+	ask_protected(tlb, address, ptep, old, pte);
+	ptep_modify_prot_commit(vma, address, ptep, old, pte);
+}
+
+#ifdef CONFIG_ABIS_FULL
+/* The same where the new PTE may be inserted, which is held back then: see protect.c. */
+void __tlb_abis_insert_pte(struct mmu_gather *tlb, struct vm_area_struct *vma,
+			   unsigned long address, pte_t *ptep, pte_t old, pte_t pte)
+{
+	ask_protected(tlb, address, ptep, old, pte);
+	if (!abis_inserting() || !abis_keep_protected(vma, address, ptep, old, pte))
+		ptep_modify_prot_commit(vma, address, ptep, old, pte);
+}
+#endif
 
 #ifdef CONFIG_ABIS_FULL
 void __tlb_abis_unlock(struct mmu_gather *tlb)

@@ -108,6 +108,17 @@ bool abis_hides_fault(const struct vm_fault *vmf, pte_t pte)
 	return is_for_itself(vmf) && may_hide(vmf->vma, pte);
 }
 
+/* @pte is not present to hardware. */
+pte_t __pte_reveal(pte_t pte)
+{
+	pteval_t old = pte_val(pte);
+	pteval_t val = (old & ~(_PAGE_PROTNONE | _PAGE_HIDDEN)) | _PAGE_PRESENT;
+
+	if (!pte_hidden(pte))
+		return pte;
+	return __pte(flip_protnone_guard(old, val, PTE_PFN_MASK));
+}
+
 bool abis_hidden_needs_flush(pte_t oldpte, pte_t newpte)
 {
 	return pte_needs_flush(pte_reveal(oldpte), newpte);

@@ -449,8 +449,8 @@ bool __abis_reuse_pte(struct vm_fault *vmf, pte_t pte)
 	bool blocked = false, elided;
 	struct abis_hold hold;
 
-	if ((pte_flags(old) & _PAGE_ACCESSED) || !pte_write(pte) || !vmf->page ||
-	    !abis_is_insertable(vma, pte))
+	if (!abis_pays_for_fault(mm) || (pte_flags(old) & _PAGE_ACCESSED) || !pte_write(pte) ||
+	    !vmf->page || !abis_is_insertable(vma, pte))
 		return false;
 	verdict = abis_decide(abis_spte_read(ptep), false, abis_version(mm));
 	if (verdict.targets != ABIS_NONE &&

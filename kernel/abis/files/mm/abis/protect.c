@@ -53,8 +53,13 @@ static bool is_ready(pte_t pte)
 	return pte_young(pte) && (pte_dirty(pte) || !pte_write(pte));
 }
 
-bool __abis_keep_protected(struct vm_area_struct *vma, unsigned long addr, pte_t *ptep,
-			   pte_t old, pte_t pte)
+/*
+ * @old was taken from @ptep, and has been asked about, and @pte is to take its place. PTE
+ * lock held. Return: the store of @pte is left to abis_unlock_protected(), which must
+ * follow within this hold.
+ */
+bool abis_keep_protected(struct vm_area_struct *vma, unsigned long addr, pte_t *ptep,
+			 pte_t old, pte_t pte)
 {
 	struct secondary *secondary = this_cpu_read(abis_secondaries);
 	struct slot slot = { .addr = addr, .ptep = ptep, .pte = pte };

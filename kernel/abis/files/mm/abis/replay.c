@@ -80,11 +80,6 @@ unsigned long __abis_ceiling(struct mm_struct *mm, unsigned long ceiling)
 	return abis_mm_is_eligible(mm) ? ceiling * CEILING_FACTOR : ceiling;
 }
 
-unsigned int __abis_page_shift(const struct vm_area_struct *vma)
-{
-	return vma->vm_flags & VM_HUGETLB ? PMD_SHIFT : PAGE_SHIFT;
-}
-
 /* Interrupts off. Return: what there is to flush is known, and little enough. */
 bool __abis_collect(struct mm_struct *mm, u16 asid, u64 to, enum abis_lag lag)
 {

@@ -61,7 +61,10 @@ int __abis_test_and_clear_young(struct mm_struct *mm, pte_t *ptep);
 #include <linux/jump_label.h>
 
 DECLARE_STATIC_KEY_FALSE(abis_tracking_key);
-/* On before anything is left out for the first time, then for good: see mm/abis/gather.c. */
+/*
+ * On before anything is left out for the first time, then for good: see mm/abis/gather.c.
+ * Zap stamps only if it is on.
+ */
 DECLARE_STATIC_KEY_FALSE(abis_used_key);
 
 void __abis_pte_taken(struct mm_struct *mm, pte_t *ptep, pte_t pte);
@@ -92,7 +95,10 @@ static __always_inline void abis_round_end(struct mm_struct *mm, u64 begun)
 		__abis_round_end(mm, begun);
 }
 
-/* @pte was just taken out of @ptep by an atomic exchange, PTE lock held. */
+/*
+ * @pte was taken out of @ptep by an atomic exchange. The PTE lock has been held since, and
+ * nobody has looked at the SPTE.
+ */
 static __always_inline void abis_pte_taken(struct mm_struct *mm, pte_t *ptep,
 					   pte_t pte)
 {
@@ -163,13 +169,14 @@ static __always_inline bool abis_settle(struct mm_struct *mm, bool was_lazy)
 
 bool __abis_collect(struct mm_struct *mm, u16 asid, u64 to, enum abis_lag lag);
 unsigned long abis_replay(void);
-unsigned int __abis_page_shift(const struct vm_area_struct *vma);
 
-/* Of flush_tlb_page(): a part of a huge page is no page of a range that is published. */
-static __always_inline unsigned int abis_page_shift(const struct vm_area_struct *vma)
-{
-	return static_branch_unlikely(&abis_used_key) ? __abis_page_shift(vma) : PAGE_SHIFT;
-}
+/*
+ * Of flush_tlb_page(): a part of a huge page is no page of a range that is published. A
+ * macro, since neither the structure nor the flag is known here.
+ */
+#define abis_page_shift(vma)	\
+	(static_branch_unlikely(&abis_used_key) && ((vma)->vm_flags & VM_HUGETLB) ? \
+	 PMD_SHIFT : PAGE_SHIFT)
 
 static __always_inline bool abis_may_collect(void)
 {
@@ -195,10 +202,7 @@ static inline bool abis_collect(struct mm_struct *mm, u16 asid, u64 to, enum abi
 	return false;
 }
 static inline unsigned long abis_replay(void) { return 0; }
-static inline unsigned int abis_page_shift(const struct vm_area_struct *vma)
-{
-	return PAGE_SHIFT;
-}
+#define abis_page_shift(vma)	((void)(vma), PAGE_SHIFT)
 
 #endif /* CONFIG_ABIS_FULL */
 

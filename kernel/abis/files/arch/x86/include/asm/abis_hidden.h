@@ -12,7 +12,9 @@
 
 static inline bool pte_hidden(pte_t pte)
 {
-	return (pte_flags(pte) & (_PAGE_PRESENT | _PAGE_PROTNONE | _PAGE_HIDDEN)) ==
+	/* Of nearly all one bit tells, without a constant of 64 bits. */
+	return unlikely(!(pte_flags(pte) & _PAGE_PRESENT)) &&
+	       (pte_flags(pte) & (_PAGE_PROTNONE | _PAGE_HIDDEN)) ==
 	       (_PAGE_PROTNONE | _PAGE_HIDDEN);
 }
 
@@ -24,14 +26,11 @@ static inline pte_t pte_hide(pte_t pte)
 	return __pte(flip_protnone_guard(old, val, PTE_PFN_MASK));
 }
 
+pte_t __pte_reveal(pte_t pte);
+
 static inline pte_t pte_reveal(pte_t pte)
 {
-	pteval_t old = pte_val(pte);
-	pteval_t val = (old & ~(_PAGE_PROTNONE | _PAGE_HIDDEN)) | _PAGE_PRESENT;
-
-	if (!pte_hidden(pte))
-		return pte;
-	return __pte(flip_protnone_guard(old, val, PTE_PFN_MASK));
+	return unlikely(!(pte_flags(pte) & _PAGE_PRESENT)) ? __pte_reveal(pte) : pte;
 }
 
 #else
