@@ -353,7 +353,9 @@ fn mprotect_of_private_pages_flushes_no_more() {
 /// Of several VMAs in one call the first is inserted. Linux flushes once; the others may cost one flush more.
 #[test]
 fn mprotect_of_several_vmas_flushes_at_most_once_more() {
-    let args = |vmas| ["mprotect", "--set", "opt-in=2", "--set", "pages=16", "--set", vmas, "--units", "40", "--cpus", "4"];
+    let args = |vmas| {
+        ["mprotect", "--set", "opt-in=2", "--set", "pages=16", "--set", vmas, "--units", "40", "--cpus", "4"]
+    };
     let sent = |mode, vmas| plain_median(&args(vmas), mode, 4, "sent_per_unit");
     for vmas in ["vmas=2", "vmas=4", "vmas=16"] {
         let (off, full) = (sent("off", vmas), sent("full", vmas));
