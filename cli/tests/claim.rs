@@ -98,7 +98,7 @@ fn off_and_idle_cost_what_is_promised() {
                 off * 100.0,
                 idle * 100.0
             );
-            // Cheaper it may be by a little: gcc assigns registers otherwise (mmap-latency: 0.9 %).
+            // It may be a little cheaper than the unchanged kernel: gcc assigns registers otherwise.
             let allowed = -0.015..=0.005;
             assert!(allowed.contains(&off), "{workload}: {field} with off differs by {:.2} %", off * 100.0);
             if ["anon-r-seq", "munmap"].contains(&workload) {
