@@ -22,9 +22,11 @@ const USED: &str = "used";
 /// Larger files are checked by size alone: hashing them at every use would cost seconds.
 const HASHED_BYTES_MAX: u64 = 64 << 20;
 const KEY_HEX: usize = 16;
+const OBJECTS: &str = "objects";
 /// Kept beside the entries; counted and cleaned like one.
-const EXTRAS: [(&str, &str); 4] = [
+const EXTRAS: [(&str, &str); 5] = [
     ("apt", "package lists"),
+    (OBJECTS, "compiled objects of kernels"),
     ("logs", "build logs"),
     ("dry-run", "what a dry run's commands made"),
     ("unfinished", "kernel packages whose build was interrupted"),
@@ -212,6 +214,11 @@ impl Cache {
     /// Where a build writes its log, so that the log survives a failure.
     pub fn log_path(&self, class: &str, name: &str, key: &Key) -> PathBuf {
         self.dir.join("logs").join(format!("{}.log", Id::new(class, name, key).flat()))
+    }
+
+    /// Objects that compilations of Linux's source share.
+    pub fn objects(&self) -> PathBuf {
+        self.dir.join(OBJECTS)
     }
 
     /// The entry if it is there, whole and not being built at this moment.

@@ -22,8 +22,8 @@ use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 /// What compiling needs beside the source.
-pub(crate) const PACKAGES: [&str; 9] =
-    ["gcc", "make", "flex", "bison", "bc", "libelf-dev", "xz-utils", "patch", "binutils"];
+pub(crate) const PACKAGES: [&str; 10] =
+    ["gcc", "ccache", "make", "flex", "bison", "bc", "libelf-dev", "xz-utils", "patch", "binutils"];
 /// Of the cache.
 const CLASS: &str = "kernel";
 /// One that can be booted.
