@@ -12,6 +12,9 @@ use std::time::{Duration, Instant};
 /// A QEMU to try instead of ours, with the directory `firmware` beside it.
 const QEMU_VARIABLE: &str = "CEASEFIRE_QEMU";
 const POLL: Duration = Duration::from_millis(5);
+const GIB: u64 = 1 << 30;
+/// The memory of each node, for the word `nodes`: as machine/x86_64/guest/nodes.h has it. CPU N is on node N % 3.
+const NODES: [u64; 3] = [GIB, 3 * GIB, 2 * GIB];
 
 /// What a boot needs: built by the lab, out of its cache if it is there.
 pub struct Kit {
@@ -69,7 +72,11 @@ impl Boot {
             Threads::Multi => "tcg,thread=multi",
         };
         let cpu = if self.cpu.is_empty() { "max".to_string() } else { format!("max,{}", self.cpu) };
-        command.args(["-accel", threads, "-cpu", &cpu, "-smp", &self.vcpus.to_string(), "-m", "2048"]);
+        command.args(["-accel", threads, "-cpu", &cpu, "-smp", &self.vcpus.to_string()]);
+        match self.words.split(' ').any(|word| word == "nodes") {
+            true => command.args(self.nodes()),
+            false => command.args(["-m", "2048"]),
+        };
         if self.words.split(' ').any(|word| word == "icount") {
             command.args(["-icount", "shift=0,sleep=off", "-rtc", "clock=vm,base=2024-01-01", "-seed", "1"]);
         }
@@ -77,6 +84,17 @@ impl Boot {
         command.arg("-kernel").arg(&kit.guest);
         command.args(["-append", &format!("cpus={} {}", self.vcpus, self.words)]);
         command
+    }
+
+    fn nodes(&self) -> Vec<String> {
+        let mut args = vec!["-m".to_string(), format!("{}M", NODES.iter().sum::<u64>() >> 20)];
+        for (node, bytes) in NODES.iter().enumerate() {
+            args.extend(["-object".into(), format!("memory-backend-ram,id=m{node},size={bytes}")]);
+            let cpus = (node..self.vcpus as usize).step_by(NODES.len()).map(|cpu| format!(",cpus={cpu}"));
+            let cpus: String = cpus.collect();
+            args.extend(["-numa".into(), format!("node,nodeid={node},memdev=m{node}{cpus}")]);
+        }
+        args
     }
 
     /// Until it powers off, or time is up.

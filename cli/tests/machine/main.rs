@@ -15,7 +15,7 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 /// The options under which the rules must hold: for the CPU, and for the guest's command line.
-const SHAPES: [(&str, &str); 10] = [
+const SHAPES: [(&str, &str); 13] = [
     ("tlb-oracle=on", "oracle"),
     ("tlb-oracle=on,tlb-insert=on", "oracle insert"),
     ("tlb-oracle=on,tlb-insert=on,tlb-count=on", "oracle insert count"),
@@ -29,6 +29,9 @@ const SHAPES: [(&str, &str); 10] = [
     ("tlb-speculation-us=20", "speculation icount"),
     ("", ""),
     ("-pcid,-invpcid,tlb-model=on,tlb-insert=on", "insert"),
+    ("tlb-oracle=on", "oracle nodes"),
+    ("tlb-oracle=on,tlb-insert=on,tlb-psc=32,tlb-access-bit=denied", "oracle insert psc=32 denied nodes"),
+    ("tlb-oracle=on,tlb-psc=32,tlb-speculation-us=20", "oracle psc=32 speculation nodes"),
 ];
 /// The values of tlb-access-bit; but for the first, the guest is told by a word of the same name.
 const ACCESS_BITS: [&str; 3] = ["ideal", "dirty", "denied"];
@@ -121,7 +124,7 @@ struct Break {
 
 /// The options that a rule needs, for the CPU and for the guest.
 fn options_for(rule: &Rule) -> (Vec<String>, Vec<&'static str>) {
-    let table: [(&str, &str, &str); 7] = [
+    let table: [(&str, &str, &str); 8] = [
         ("STRUCTURES", "tlb-psc=32", "psc=32"),
         ("SPECULATION", "tlb-speculation-us=20", "speculation"),
         ("BOUNDED", "tlb-entries=64", "entries=64"),
@@ -129,13 +132,15 @@ fn options_for(rule: &Rule) -> (Vec<String>, Vec<&'static str>) {
         ("INSERT", "tlb-insert=on", "insert"),
         ("COUNT", "tlb-count=on", "count"),
         ("NO_PCID", "-pcid,-invpcid", ""),
+        ("NODES", "", "nodes"),
     ];
     let needed = || table.iter().filter(|(need, _, _)| rule.needs(need));
+    let options = needed().map(|(_, option, _)| option.to_string()).filter(|option| !option.is_empty());
     let mut words: Vec<&str> = needed().map(|(_, _, word)| *word).filter(|word| !word.is_empty()).collect();
     if rule.needs("ICOUNT") {
         words.push("icount");
     }
-    (needed().map(|(_, option, _)| option.to_string()).collect(), words)
+    (options.collect(), words)
 }
 
 /// With each access bit that it is about.
@@ -363,7 +368,7 @@ fn random_values_get_the_right_fault() {
     let adversary = format!("{ADVERSARY},tlb-insert=on");
     let shapes = [
         (adversary.as_str(), Threads::Single, 4, "oracle insert "),
-        ("tlb-oracle=on", Threads::Multi, 2, "oracle "),
+        ("tlb-oracle=on", Threads::Multi, 2, "oracle nodes "),
         (STOCK, Threads::Single, 2, ""),
     ];
     for (cpu, threads, vcpus, words) in shapes {
@@ -396,6 +401,8 @@ fn need_in_words(need: &str) -> &str {
         "INSERT" => "tlb-insert",
         "NO_INSERT" => "no tlb-insert",
         "COUNT" => "tlb-count",
+        "NODES" => "nodes",
+        "ONE_NODE" => "one node",
         "CPUS2" => "2 vCPUs",
         "CPUS4" => "4 vCPUs",
         "LA57" => "la57",

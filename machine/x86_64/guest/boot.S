@@ -78,7 +78,7 @@ trampoline_end:
 
 /*
  * uint64_t legacy_trip(uint32_t cr4, uint32_t cr3)
- * Leaves long mode, loads CR4 and CR3 with paging off, and comes back.
+ * Leaves long mode, loads CR4 and CR3 with paging off, stays while trip_hold is set, and comes back.
  * Return: bit 0, paging could not be turned off (#GP, nothing was loaded); bit 1, CR4 was refused (#GP).
  */
 	.code64
@@ -112,6 +112,11 @@ legacy_trip:
 	movl	%edi, %cr4
 trip_resume:
 	movl	%esi, %cr3
+	movl	$1, trip_held
+4:	pause
+	cmpl	$0, trip_hold
+	jne	4b
+	movl	$0, trip_held
 	movl	%cr0, %eax
 	orl	$0x80000000, %eax
 	movl	%eax, %cr0

@@ -21,6 +21,7 @@ _Static_assert(offsetof(struct cpu, trip_rsp) == CPU_TRIP_RSP, "layout.h");
 struct cpu cpus[CPUS_MAX];
 unsigned int cpu_count = 1;
 static volatile bool present[CPUS_MAX];
+volatile uint32_t trip_hold, trip_held;
 
 extern char trampoline[], trampoline_end[];
 void main(void) __attribute__((noreturn));
@@ -186,4 +187,10 @@ void cpu_settle(void)
 	cr4_write(CR4_PAE);
 	cr3_write((uint64_t)boot_pml4);
 	cr4_write(CR4_BASE);
+}
+
+void settle_job(void *argument)
+{
+	(void)argument;
+	cpu_settle();
 }

@@ -4,16 +4,21 @@
  * oracle's MSR a model of its own says which fault must come; any other MSR may take the value or raise #GP.
  */
 #include "long.h"
+#include "nodes.h"
 #include "oracle.h"
 
 #define CR0_KNOWN 0xe005003ful
 #define CR0_PE 1ul
 #define CR0_NW (1ul << 29)
 #define CR0_CD (1ul << 30)
-/* What the guest has: -m 2048. */
+/* What the guest has without nodes: -m 2048. */
 #define RAM_BYTES (1ul << 31)
 
 static struct {
+	/* RAM, below and above the hole for devices. */
+	struct {
+		uint64_t begin, end;
+	} ram[2];
 	uint64_t roots[4];
 	uint64_t scratch[CPUS_MAX];
 	uint64_t seed, steps, begin_us;
@@ -177,7 +182,10 @@ static void invpcid_step(uint64_t *random)
 
 static bool is_ram(uint64_t address, uint64_t bytes)
 {
-	return !bytes || (address >= 0x100000 && address < RAM_BYTES && bytes <= RAM_BYTES - address);
+	for (unsigned int i = 0; i < 2; i++)
+		if (address >= it.ram[i].begin && address < it.ram[i].end && bytes <= it.ram[i].end - address)
+			return true;
+	return !bytes;
 }
 
 static bool is_canonical(uint64_t address)
@@ -185,18 +193,50 @@ static bool is_canonical(uint64_t address)
 	return (uint64_t)((int64_t)(address << 16) >> 16) == address;
 }
 
+/* Flags, range, roots and PCID. */
+static bool is_in_range(const struct tlb_request *request)
+{
+	uint64_t last = request->linear + (request->pages - 1) * PAGE_BYTES;
+	bool has_range = request->pages && request->pages <= 512 && is_canonical(request->linear) && is_canonical(last) &&
+			 !((request->linear ^ last) >> 63);
+
+	switch (request->op) {
+	case ORACLE_QUERY:
+		return has_range && request->flags && request->flags < 4 && !request->pcid &&
+		       (request->roots ? request->nroots >= 1 && request->nroots <= ROOTS_MAX : !request->nroots);
+	case ORACLE_ROOTS:
+		return (has_range || (!request->pages && !request->linear)) && request->flags & 7 && request->flags < 16 &&
+		       request->pcid < (request->flags & LOOK_PCID ? 0x1000 : 1) && request->roots &&
+		       request->nroots >= 1 && request->nroots <= ROOTS_MAX;
+	default:
+		return !request->roots && !request->nroots && !request->pcid;
+	}
+}
+
+static bool has_root(const struct tlb_request *request)
+{
+	uint64_t all = 0;
+
+	for (unsigned int i = 0; i < 4; i++)
+		all |= request->root[i];
+	for (unsigned int i = 0; i < request->nroots; i++)
+		all |= ((const uint64_t *)request->roots)[i];
+	return all & FRAME_MASK;
+}
+
+/* Before it is asked: answers may be written over the roots. */
 static uint32_t request_model(const struct tlb_request *request)
 {
-	static const uint64_t sizes[4] = { 0, sizeof(struct tlb_holder), 8, sizeof(struct tlb_context) };
-	uint64_t last = request->linear + (request->pages - 1) * PAGE_BYTES;
+	static const uint64_t sizes[] = { 0, sizeof(struct tlb_holder), 8, sizeof(struct tlb_context),
+					  sizeof(struct tlb_holder), sizeof(struct tlb_node) };
 
-	if (request->op < 1 || request->op > 3)
+	if (request->op < ORACLE_QUERY || request->op > ORACLE_NODES)
 		return NO_SUCH_OP;
-	if (request->reserved[0] || request->reserved[1] || (!request->buffer && request->capacity))
+	if ((!request->buffer && request->capacity) || !is_in_range(request))
 		return OUT_OF_RANGE;
-	if (request->op == ORACLE_QUERY &&
-	    (!request->flags || request->flags & ~3u || !request->pages || request->pages > 512 ||
-	     !is_canonical(request->linear) || !is_canonical(last) || (request->linear ^ last) >> 63))
+	if (request->roots && (request->roots % 8 || !is_ram(request->roots, request->nroots * 8)))
+		return BAD_BUFFER;
+	if (request->op == ORACLE_ROOTS && !(request->flags & LOOK_PCID) && !has_root(request))
 		return OUT_OF_RANGE;
 	if (request->buffer &&
 	    (request->buffer % 8 || !is_ram(request->buffer, sizes[request->op] * request->capacity)))
@@ -217,7 +257,7 @@ static uint64_t random_buffer(uint64_t *random)
 	case 1:
 		return scratch + 4096 + (r >> 8 & 0xff);
 	case 2:
-		return RAM_BYTES + (random_next(random) << 3);
+		return it.ram[0].end + (random_next(random) << 3);
 	case 3:
 		return 0xfee00000 + (r >> 8 & 0xff8);
 	default:
@@ -225,23 +265,50 @@ static uint64_t random_buffer(uint64_t *random)
 	}
 }
 
+/*
+ * On both sides of where RAM ends and begins again. All CPUs write there, so none of them may have its roots there: the
+ * model reads them before the machine does.
+ */
+static uint64_t random_edge(uint64_t *random)
+{
+	uint64_t r = random_next(random), edges[] = { it.ram[0].end, it.ram[1].begin, it.ram[1].end };
+
+	return edges[r % 3] - 0x800 + (r >> 8 & 0xff8);
+}
+
+static void random_roots(struct tlb_request *request, uint64_t *random)
+{
+	uint64_t r = random_next(random), array = it.scratch[this_cpu()->id] + 32768;
+
+	for (unsigned int i = 0; i < ROOTS_MAX; i++)
+		((uint64_t *)array)[i] = random_next(random) % 16 || r & 3 ? 0 : it.roots[i % 4];
+	request->roots = r >> 8 & 7 ? array + (r >> 12 & 7 ? 0 : r >> 16 & 0xff) : random_buffer(random);
+	request->nroots = r >> 24 & 7 ? 1 + (r >> 28) % ROOTS_MAX : (uint32_t)random_bits(random);
+	request->pcid = r >> 34 & 3 ? 0 : (uint32_t)random_bits(random);
+	request->flags = r >> 36 & 7 ? 1 + (r >> 40) % 15 : request->flags;
+	if (r >> 44 & 1)
+		request->pages = request->linear = 0;
+}
+
 static void oracle_step(uint64_t *random)
 {
 	uint64_t r = random_next(random), address = it.scratch[this_cpu()->id] + (r >> 8 & 7) * 128;
 	struct tlb_request *request = (struct tlb_request *)address, copy;
 	int expected = option("oracle") ? NO_FAULT : VECTOR_GP, got;
+	uint32_t status;
 
 	*request = (struct tlb_request){
-		.op = r >> 16 & 7 ? 1 + (r >> 20) % 3 : (uint32_t)random_bits(random),
+		.op = r >> 16 & 7 ? 1 + (r >> 20) % 5 : (uint32_t)random_bits(random),
 		.status = 77, .flags = r >> 24 & 7 ? 1 + (r >> 28) % 3 : (uint32_t)random_bits(random),
 		.apic_id = r >> 32 & 3 ? ALL_CPUS : (uint32_t)(r >> 36) % (cpu_count + 1),
 		.linear = r >> 40 & 3 ? window(r & 0xffffff) : random_next(random) << (r >> 44 & 31),
 		.pages = r >> 48 & 7 ? 1 + (r >> 50) % 512 : random_bits(random),
 		.root = { r >> 52 & 1 ? it.roots[r & 3] : 0, r >> 53 & 1 ? random_bits(random) : 0 },
-		.buffer = random_buffer(random),
+		.buffer = r >> 60 & 7 ? random_buffer(random) : random_edge(random),
 		.capacity = r >> 54 & 7 ? (uint32_t)(r >> 57) % 100 : (uint32_t)random_bits(random),
-		.reserved = { r >> 58 & 31 ? 0 : random_bits(random) },
 	};
+	if (request->op == ORACLE_ROOTS || r >> 58 & 1)
+		random_roots(request, random);
 	/* A large capacity in RAM would be a promise that the buffer cannot keep. */
 	if (request->buffer && request->capacity > 1000 && is_ram(request->buffer, 1))
 		request->capacity = 0xffffffff;
@@ -249,16 +316,17 @@ static void oracle_step(uint64_t *random)
 		address += 1 + (r >> 4) % 127;
 		expected = VECTOR_GP;
 	} else if (r % 8 == 1) {
-		address = (RAM_BYTES + random_next(random) % (0xfffffffful - RAM_BYTES)) & ~127ul;
+		address = (it.ram[0].end + random_next(random) % (0xfffffffful - it.ram[0].end)) & ~127ul;
 		if (r >> 4 & 1)
 			address |= 1ul << (32 + (r >> 5) % 32);
 		expected = VECTOR_GP;
 	}
 	copy = *request;
+	status = request_model(&copy);
 	got = wrmsr_try(MSR_ORACLE, address);
 	expect_vector("WRMSR of the oracle", address, copy.op, got, expected);
-	if (got == NO_FAULT && request->status != request_model(&copy))
-		expect_vector("the oracle's status", request->status, request_model(&copy), 1, 0);
+	if (got == NO_FAULT && request->status != status)
+		expect_vector("the oracle's status", request->status, status, 1, 0);
 	if (got != NO_FAULT && request->status != 77)
 		expect_vector("a status after a fault", request->status, 0, 1, 0);
 }
@@ -359,6 +427,14 @@ void fuzz(uint64_t steps, uint64_t seed)
 	it.steps = steps;
 	it.seconds = option_number("seconds", 0);
 	it.begin_us = now_us();
+	it.ram[0].begin = 0x100000;
+	it.ram[0].end = it.ram[1].begin = it.ram[1].end = RAM_BYTES;
+	if (option("nodes")) {
+		map_above_hole();
+		it.ram[0].end = HOLE_BEGIN;
+		it.ram[1].begin = HOLE_END;
+		it.ram[1].end = RAM_END;
+	}
 	for (unsigned int i = 0; i < 4; i++) {
 		it.roots[i] = space();
 		*entry(it.roots[i], window(0), 1) = frame_alloc(1) | P | W | U | A | D;

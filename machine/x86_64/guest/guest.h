@@ -92,9 +92,13 @@ void on_cpu_end(unsigned int id);
 void on_all(void (*job)(void *argument), void *argument);
 /* Paging, control registers and TLB as every rule finds them. */
 void cpu_settle(void);
+/* The same as a job. */
+void settle_job(void *argument);
 uint64_t now_us(void);
 /* boot.S. Return: bit 0, CR0.PG could not be cleared; bit 1, CR4 was refused outside long mode. */
 uint64_t legacy_trip(uint32_t cr4, uint32_t cr3);
+/* A CPU on that trip stays outside long mode while `trip_hold` is set, and sets `trip_held` there. */
+extern volatile uint32_t trip_hold, trip_held;
 
 /* tables.c */
 /* Bits of a paging-structure entry. */

@@ -6,8 +6,8 @@
  *   done 40 passed 1 failed 3 skipped
  *
  * Words: rules=1,20-39 (all), list, force (run rules whose needs are not met), cpus=N, canary=N, fuzz=N or seconds=N, price=N,
- * seed=N, digest=N (rule 907), and what the CPU was given: psc, speculation, dirty, denied, entries, oracle, insert,
- * icount.
+ * seed=N, digest=N (rule 907), and what the machine was given: psc, speculation, dirty, denied, entries, oracle, insert,
+ * icount, nodes.
  */
 #include "long.h"
 #include "rules.h"
@@ -53,18 +53,14 @@ static const char *missing(unsigned int needs)
 		{ INSERT, option("insert"), "the insertion" },
 		{ NO_INSERT, !option("insert"), "no insertion" },
 		{ COUNT, option("count"), "the count of instructions" },
+		{ NODES, option("nodes"), "several nodes" },
+		{ ONE_NODE, !option("nodes"), "one node" },
 	};
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		if (needs & all[i].need && !all[i].is_there)
 			return all[i].text;
 	return NULL;
-}
-
-static void settle_job(void *argument)
-{
-	(void)argument;
-	cpu_settle();
 }
 
 static void run_one(const struct rule *rule)

@@ -63,13 +63,27 @@ uint32_t oracle_look(uint64_t root, uint64_t address, uint64_t pages, uint32_t f
 struct tlb_stats oracle_stats(uint32_t apic_id)
 {
 	struct tlb_request *request = oracle_request(ORACLE_STATS);
-	struct tlb_stats stats;
+	struct tlb_stats stats = { 0 };
 
 	request->apic_id = apic_id;
 	request->buffer = (uint64_t)&stats;
-	request->capacity = STATS;
+	request->capacity = STATS_NODES;
 	oracle_ask(request);
 	if (request->count < STATS)
 		give_up("the oracle has %u counters", request->count);
 	return stats;
+}
+
+struct tlb_stats oracle_measure(void (*what)(void))
+{
+	struct tlb_stats before, after;
+
+	for (unsigned int i = 0; i < 3; i++) {
+		before = oracle_stats(this_cpu()->id);
+		what();
+		after = oracle_stats(this_cpu()->id);
+	}
+	for (unsigned int i = 0; i < STATS_NODES; i++)
+		after.at[i] -= before.at[i];
+	return after;
 }

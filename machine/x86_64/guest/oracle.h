@@ -5,9 +5,12 @@
 
 #include "cpu.h"
 
-enum { ORACLE_QUERY = 1, ORACLE_STATS, ORACLE_CONTEXTS };
+enum { ORACLE_QUERY = 1, ORACLE_STATS, ORACLE_CONTEXTS, ORACLE_ROOTS, ORACLE_NODES };
 enum { ANSWERED, NO_SUCH_OP, OUT_OF_RANGE, BAD_BUFFER, NO_SUCH_CPU };
-enum { LOOK_TLB = 1, LOOK_STRUCTURES = 2 };
+/* The last one only looks at `pcid`. */
+enum { LOOK_TLB = 1, LOOK_STRUCTURES = 2, LOOK_CR3 = 4, LOOK_PCID = 8 };
+enum { KIND_CR3 = 6 };
+#define ROOTS_MAX 64
 /* The vCPU was in user mode, with the entry's PCID. */
 enum { STATE_USABLE = 1 };
 enum { RIGHT_W = 1, RIGHT_U = 2, RIGHT_NX = 4, RIGHT_G = 8, RIGHT_D = 16 };
@@ -17,7 +20,9 @@ struct tlb_request {
 	uint32_t op, status, flags, apic_id;
 	uint64_t linear, pages, root[4], buffer;
 	uint32_t capacity, count;
-	uint64_t reserved[2], holders[4];
+	uint64_t roots;
+	uint32_t nroots, pcid;
+	uint64_t holders[4];
 } __attribute__((aligned(128)));
 _Static_assert(sizeof(struct tlb_request) == 128, "machine-oracle.md");
 
@@ -26,7 +31,7 @@ struct tlb_holder {
 	uint16_t pcid;
 	uint8_t kind, size;
 	uint32_t rights, state;
-	uint64_t linear, physical, root, reserved;
+	uint64_t linear, physical, root, through;
 };
 _Static_assert(sizeof(struct tlb_holder) == 48, "machine-oracle.md");
 
@@ -35,14 +40,24 @@ struct tlb_context {
 	uint64_t root, hits, fills;
 };
 
+enum { NODE_OF_CPU, NODE_OF_RAM };
+
+struct tlb_node {
+	uint32_t kind, node;
+	uint64_t first, count, reserved;
+};
+
 enum stat {
 	WALKS, WALK_LOADS, FILLS, HITS, EVICTIONS, STRUCTURE_HITS, SPECULATIVE_WALKS, SPECULATIVE_FILLS, PAGE_FAULTS,
 	ASSISTS_ACCESSED, ASSISTS_DIRTY, CR3_FLUSH, CR3_NOFLUSH, INVLPG, INVPCID_0, INVPCID_1, INVPCID_2, INVPCID_3,
-	FLUSH_ALL, CONTEXTS_DROPPED, IPI_TARGETS, IPIS_SENT, INSERTS, INSERT_OPS, STATS
+	FLUSH_ALL, CONTEXTS_DROPPED, IPI_TARGETS, IPIS_SENT, INSERTS, INSERT_OPS, STATS,
+	/* With more nodes than one; each for levels 1 to 5. */
+	LOADS_LOCAL = STATS, LOADS_REMOTE = LOADS_LOCAL + 5, SPECULATIVE_LOCAL = LOADS_REMOTE + 5,
+	SPECULATIVE_REMOTE = SPECULATIVE_LOCAL + 5, STATS_NODES = SPECULATIVE_REMOTE + 5
 };
 
 struct tlb_stats {
-	uint64_t at[STATS];
+	uint64_t at[STATS_NODES];
 };
 
 /* One for each CPU. */
@@ -60,14 +75,21 @@ uint64_t oracle_holders(uint64_t root, uint64_t address, uint64_t pages, uint32_
 uint32_t oracle_look(uint64_t root, uint64_t address, uint64_t pages, uint32_t flags, struct tlb_holder *to,
 		     uint32_t capacity);
 struct tlb_stats oracle_stats(uint32_t apic_id);
+/*
+ * By how much `what` moves this CPU's counters. It runs three times, and the last time counts: the code and data that
+ * it needs itself are in the TLB by then.
+ */
+struct tlb_stats oracle_measure(void (*what)(void));
 
-/* A request of `op_`, with a change, must be answered with this status. */
-#define EXPECT_STATUS(expected, op_, change) do { \
-	struct tlb_request *request = oracle_request(op_); \
+/* The request that `make` returns, with a change, must be answered with this status. */
+#define EXPECT_STATUS_OF(expected, make, change) do { \
+	struct tlb_request *request = make; \
 	uint32_t status; \
 	change; \
 	status = oracle_status(request); \
 	CHECK(status == (expected), "line %d: status %u instead of %u", __LINE__, status, (unsigned int)(expected)); \
 } while (0)
+/* The same of a request of `op_`. */
+#define EXPECT_STATUS(expected, op_, change) EXPECT_STATUS_OF(expected, oracle_request(op_), change)
 
 #endif

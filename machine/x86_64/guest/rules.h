@@ -36,6 +36,8 @@ enum need {
 	DENIED_MARKS = 1 << 19,
 	DENIED_SPARES = 1 << 20,
 	COUNT = 1 << 21,	/* tlb-count=on */
+	NODES = 1 << 22,	/* -numa as nodes.h has it */
+	ONE_NODE = 1 << 23,
 };
 
 struct rule {

@@ -3,6 +3,8 @@
 #include "rules.h"
 
 #define PAGE_FLAGS (W | U | A | D)
+#define ICR_SMI 0x4200
+#define MSR_SMI_COUNT 0x34
 
 /* A page under PCID 1, one under PCID 2, and a global one; PCID 1 is loaded. */
 struct trio {
@@ -136,4 +138,20 @@ RULE(508, "a flush of one CPU leaves the others as they are", "SDM 3A 4.10.5", P
 	pge_toggle();
 	EXPECT_TRIO(&t, NEW, NEW, NEW);
 	cr4_write(CR4_BASE);
+}
+
+RULE(509, "system management mode drops everything", "machine-oracle.md Limits", 0, "smm-keeps")
+{
+	uint64_t root = space(), count = rdmsr(MSR_SMI_COUNT), begin = now_us();
+	struct page page, global;
+
+	cr3_write(root);
+	page = page_stale(root, window(0), PAGE_FLAGS);
+	global = page_stale(root, window(PAGE_BYTES), PAGE_FLAGS | G);
+	cpu_kick(this_cpu()->id, ICR_SMI);
+	while (rdmsr(MSR_SMI_COUNT) == count)
+		CHECK(now_us() - begin < 1000000, "there is no such interrupt");
+	CHECK(cr3_read() == root, "CR3 is %lx", cr3_read());
+	EXPECT_NEW(global);
+	EXPECT_NEW(page);
 }

@@ -98,7 +98,7 @@ static void expect_holder(const struct tlb_holder *holder, unsigned int size, ui
 	CHECK(holder->physical == frame, "physical %lx", holder->physical);
 	CHECK(holder->rights == rights, "rights %x instead of %x", holder->rights, rights);
 	CHECK(holder->root == root, "root %lx", holder->root);
-	CHECK(!holder->state && !holder->reserved, "state %x, and a reserved field %lx", holder->state, holder->reserved);
+	CHECK(!holder->state && holder->through == root, "state %x, through %lx", holder->state, holder->through);
 }
 
 RULE(1312, "an element names size, first address, frame and root: 4 KiB, 2 MiB, 1 GiB", DOC " QUERY", ORACLE | QUIET,

@@ -16,8 +16,8 @@ RULE(1301, "CPUID announces the oracle and says what the machine is", DOC " Find
 	id = cpuid(0x40000101, 0);
 	expected = option("denied") | (uint32_t)option("psc") << 1 | (uint32_t)option("speculation") << 2 |
 		   (uint32_t)has_pcid() << 3 | (uint32_t)option("insert") << 4 |
-		   (uint32_t)(option("dirty") || option("denied")) << 5;
-	CHECK(id.a == 2 && id.b == MSR_ORACLE && id.c == expected, "leaf 40000101 is %x %x %x", id.a, id.b, id.c);
+		   (uint32_t)(option("dirty") || option("denied")) << 5 | (uint32_t)option("nodes") << 6;
+	CHECK(id.a == 3 && id.b == MSR_ORACLE && id.c == expected, "leaf 40000101 is %x %x %x", id.a, id.b, id.c);
 	CHECK(option("entries") ? id.d == 64 : id.d >= 1536, "the TLB has %u entries", id.d);
 }
 
@@ -57,10 +57,11 @@ RULE(1304, "without the oracle its MSR raises #GP, and CPUID does not announce i
 RULE(1305, "status 1: no such op", DOC " The request", ORACLE, "oracle-accepts-requests")
 {
 	EXPECT_STATUS(NO_SUCH_OP, 0, );
-	EXPECT_STATUS(NO_SUCH_OP, 4, );
+	EXPECT_STATUS(NO_SUCH_OP, 6, );
 	EXPECT_STATUS(NO_SUCH_OP, ~0u, );
-	for (uint32_t op = 1; op < 4; op++)
-		EXPECT_STATUS(ANSWERED, op, );
+	for (uint32_t op = 1; op < 6; op++)
+		if (op != ORACLE_ROOTS)
+			EXPECT_STATUS(ANSWERED, op, );
 }
 
 RULE(1306, "status 2: flags, linear, pages, capacity or a reserved field out of range", DOC " The request", ORACLE,
@@ -83,8 +84,11 @@ RULE(1306, "status 2: flags, linear, pages, capacity or a reserved field out of 
 	EXPECT_STATUS(ANSWERED, ORACLE_QUERY, request->linear = (1ul << 47) - 1);
 	EXPECT_STATUS(OUT_OF_RANGE, ORACLE_QUERY, request->linear = (1ul << 47) - 1; request->pages = 2);
 	EXPECT_STATUS(OUT_OF_RANGE, ORACLE_QUERY, request->capacity = 1);
-	EXPECT_STATUS(OUT_OF_RANGE, ORACLE_STATS, request->reserved[0] = 1);
-	EXPECT_STATUS(OUT_OF_RANGE, ORACLE_CONTEXTS, request->reserved[1] = 1ul << 63);
+	/* Fields that other questions have. */
+	EXPECT_STATUS(OUT_OF_RANGE, ORACLE_QUERY, request->pcid = 1);
+	EXPECT_STATUS(OUT_OF_RANGE, ORACLE_STATS, request->roots = 1);
+	EXPECT_STATUS(OUT_OF_RANGE, ORACLE_CONTEXTS, request->pcid = 1u << 31);
+	EXPECT_STATUS(OUT_OF_RANGE, ORACLE_NODES, request->nroots = 1);
 }
 
 RULE(1307, "status 3: a buffer that is not aligned to 8 or not in RAM", DOC " The request", ORACLE,

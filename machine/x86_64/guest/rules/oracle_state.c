@@ -32,12 +32,6 @@ static void stay_job(void *argument)
 	user_spin(stay.flags);
 }
 
-static void stay_settle(void *argument)
-{
-	(void)argument;
-	cpu_settle();
-}
-
 static void stay_begin(bool has_pcid)
 {
 	uint64_t frame = frame_alloc(0);
@@ -81,6 +75,25 @@ static uint32_t stay_state(uint64_t address)
 	return holder[0].state;
 }
 
+/* Return: the state of CPU 1's CR3, the root of which is no node's. */
+static uint32_t stay_cr3_state(void)
+{
+	static uint64_t none;
+	struct tlb_request *request = oracle_request(ORACLE_ROOTS);
+	struct tlb_holder holder[2];
+
+	request->apic_id = 1;
+	request->flags = LOOK_CR3;
+	request->root[0] = stay.root;
+	request->roots = (uint64_t)&none;
+	request->nroots = 1;
+	request->buffer = (uint64_t)holder;
+	request->capacity = 2;
+	oracle_ask(request);
+	CHECK(request->count == 1 && holder[0].kind == KIND_CR3, "%u elements", request->count);
+	return holder[0].state;
+}
+
 RULE(1327, "state: bit 0 while the vCPU is in user mode, without PCIDs, too", DOC " QUERY", ORACLE | CPUS2 | QUIET,
      "oracle-state-zero")
 {
@@ -90,7 +103,7 @@ RULE(1327, "state: bit 0 while the vCPU is in user mode, without PCIDs, too", DO
 	flags = stay_state(stay.flags);
 	page = stay_state(stay.page);
 	stay_end();
-	on_cpu(1, stay_settle, NULL);
+	on_cpu(1, settle_job, NULL);
 	CHECK(flags == STATE_USABLE && page == STATE_USABLE, "states %x and %x", flags, page);
 }
 
@@ -103,7 +116,7 @@ RULE(1328, "state: not while the vCPU is in the kernel, nor of the one who asks"
 	stay_begin(false);
 	stay_end();
 	flags = stay_state(stay.flags);
-	on_cpu(1, stay_settle, NULL);
+	on_cpu(1, settle_job, NULL);
 	CHECK(!flags, "state %x", flags);
 	cr3_write(stay.root);
 	load(stay.page);
@@ -121,6 +134,30 @@ RULE(1329, "state: only of entries of the PCID that is loaded, and of global one
 	page = stay_state(stay.page);
 	global = stay_state(stay.global);
 	stay_end();
-	on_cpu(1, stay_settle, NULL);
+	on_cpu(1, settle_job, NULL);
 	CHECK(flags == STATE_USABLE && !page && global == STATE_USABLE, "states %x, %x and %x", flags, page, global);
+}
+
+RULE(1826, "state: of CR3, too, bit 0 while the vCPU is in user mode", DOC " ROOTS", ORACLE | CPUS2 | QUIET,
+     "oracle-state-zero")
+{
+	uint32_t state;
+
+	stay_begin(false);
+	state = stay_cr3_state();
+	stay_end();
+	on_cpu(1, settle_job, NULL);
+	CHECK(state == STATE_USABLE, "state %x", state);
+}
+
+RULE(1827, "state: of CR3, not while the vCPU is in the kernel", DOC " ROOTS", ORACLE | CPUS2 | QUIET,
+     "oracle-state-ignores-cpl")
+{
+	uint32_t state;
+
+	stay_begin(false);
+	stay_end();
+	state = stay_cr3_state();
+	on_cpu(1, settle_job, NULL);
+	CHECK(!state, "state %x", state);
 }

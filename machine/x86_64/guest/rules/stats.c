@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * Statistics: each counter moves by the right amount. What is measured runs three times, and the last time counts: the
- * code and data that it needs itself are in the TLB by then.
- */
+/* Statistics: each counter moves by the right amount. */
 #include "oracle.h"
 #include "rules.h"
 
@@ -13,20 +10,6 @@ static struct {
 	uint64_t root;
 	struct page one, two;
 } it;
-
-static struct tlb_stats measure(void (*what)(void))
-{
-	struct tlb_stats before, after;
-
-	for (unsigned int i = 0; i < 3; i++) {
-		before = oracle_stats(this_cpu()->id);
-		what();
-		after = oracle_stats(this_cpu()->id);
-	}
-	for (unsigned int i = 0; i < STATS; i++)
-		after.at[i] -= before.at[i];
-	return after;
-}
 
 static const char *const names[STATS] = {
 	"walks", "walk_loads", "fills", "hits", "evictions", "structure_hits", "speculative_walks", "speculative_fills",
@@ -61,7 +44,7 @@ static void nothing(void)
 
 RULE(1401, "there are at least 24 counters, and asking moves none", DOC, ORACLE | QUIET, "stats-move-alone")
 {
-	struct tlb_stats stats = measure(nothing);
+	struct tlb_stats stats = oracle_measure(nothing);
 
 	EXPECT_ONLY(stats, 0);
 	stats = oracle_stats(ALL_CPUS);
@@ -88,13 +71,13 @@ RULE(1402, "walks, walk_loads, fills, structure_hits: a page whose way is not ca
 	bool has_structures = option("psc");
 
 	it_make();
-	stats = measure(read_one);
+	stats = oracle_measure(read_one);
 	EXPECT_STAT(stats, WALKS, 1);
 	EXPECT_STAT(stats, WALK_LOADS, 4);
 	EXPECT_STAT(stats, FILLS, 1);
 	EXPECT_STAT(stats, STRUCTURE_HITS, 0);
 	EXPECT_STAT(stats, INVLPG, 1);
-	stats = measure(read_both);
+	stats = oracle_measure(read_both);
 	EXPECT_STAT(stats, WALKS, 2);
 	EXPECT_STAT(stats, WALK_LOADS, has_structures ? 5 : 8);
 	EXPECT_STAT(stats, FILLS, 2);
@@ -117,7 +100,7 @@ RULE(1403, "walk_loads: three for a page of 2 MiB, two for one of 1 GiB", DOC, O
 	it_make();
 	*entry(it.root, window(PAGE_2M * 8), 2) = frame_alloc_2m(OLD) | P | PS | PAGE_FLAGS;
 	*entry(it.root, window(PAGE_1G * 8), 3) = PAGE_1G | P | PS | PAGE_FLAGS;
-	stats = measure(read_large);
+	stats = oracle_measure(read_large);
 	EXPECT_STAT(stats, WALKS, 2);
 	EXPECT_STAT(stats, WALK_LOADS, 5);
 	EXPECT_STAT(stats, FILLS, 2);
@@ -136,7 +119,7 @@ RULE(1404, "hits: user mode finds what the kernel filled", DOC, ORACLE | QUIET |
 	struct tlb_stats stats;
 
 	it_make();
-	stats = measure(read_twice);
+	stats = oracle_measure(read_twice);
 	EXPECT_STAT(stats, WALKS, 1);
 	CHECK(stats.at[HITS] >= 1, "hits moved by %lu", stats.at[HITS]);
 }
@@ -154,7 +137,7 @@ RULE(1405, "evictions: nine pages in a set of eight, in turn", DOC, ORACLE | QUI
 	it_make();
 	for (unsigned int i = 0; i < 9; i++)
 		page_make(it.root, window(i * PAGE_2M + 5 * PAGE_BYTES), PAGE_FLAGS);
-	stats = measure(read_set);
+	stats = oracle_measure(read_set);
 	EXPECT_STAT(stats, FILLS, 9);
 	EXPECT_STAT(stats, EVICTIONS, 9);
 }
@@ -199,7 +182,7 @@ RULE(1407, "page_faults: one for each, whatever kind it is; walks that fault are
 
 	it_make();
 	*it.one.pte = it.one.old | P | U | A | D;
-	stats = measure(fault_thrice);
+	stats = oracle_measure(fault_thrice);
 	EXPECT_STAT(stats, PAGE_FAULTS, 3);
 	EXPECT_STAT(stats, WALKS, 3);
 	EXPECT_STAT(stats, FILLS, 0);
@@ -225,7 +208,7 @@ RULE(1408, "assists_accessed and assists_dirty: one for each bit that was set in
 
 	it_make();
 	it.one.flags = it.two.flags = P | W | U;
-	stats = measure(read_then_write);
+	stats = oracle_measure(read_then_write);
 	EXPECT_STAT(stats, ASSISTS_ACCESSED, 2);
 	EXPECT_STAT(stats, ASSISTS_DIRTY, 2);
 	EXPECT_STAT(stats, WALKS, 3);
@@ -245,7 +228,7 @@ RULE(1409, "cr3_flush and cr3_noflush", DOC, ORACLE | PCID | QUIET, "stats-froze
 	struct tlb_stats stats;
 
 	it_make();
-	stats = measure(load_roots);
+	stats = oracle_measure(load_roots);
 	EXPECT_STAT(stats, CR3_FLUSH, 2);
 	EXPECT_STAT(stats, CR3_NOFLUSH, 3);
 }
@@ -267,7 +250,7 @@ RULE(1410, "invlpg, and INVPCID by type", DOC, ORACLE | PCID | INVPCID | QUIET, 
 	struct tlb_stats stats;
 
 	it_make();
-	stats = measure(invalidate);
+	stats = oracle_measure(invalidate);
 	EXPECT_STAT(stats, INVLPG, 7);
 	EXPECT_STAT(stats, INVPCID_0, 2);
 	EXPECT_STAT(stats, INVPCID_1, 3);
@@ -291,7 +274,7 @@ RULE(1411, "flush_all: what changes CR4.PGE, or clears CR4.PCIDE", DOC, ORACLE |
 	struct tlb_stats stats;
 
 	cr3_write((uint64_t)boot_pml4);
-	stats = measure(flush_thrice);
+	stats = oracle_measure(flush_thrice);
 	EXPECT_STAT(stats, FLUSH_ALL, 3);
 	EXPECT_STAT(stats, CR3_FLUSH, 0);
 }
@@ -311,7 +294,7 @@ RULE(1412, "contexts_dropped: one for each PCID that comes when no more can be k
 
 	it_make();
 	/* In turn: the least recently used one is always the one that comes next. */
-	stats = measure(load_many);
+	stats = oracle_measure(load_many);
 	EXPECT_STAT(stats, CONTEXTS_DROPPED, 100);
 	EXPECT_STAT(stats, CR3_FLUSH, 100);
 }
@@ -328,7 +311,7 @@ static void send(void)
 RULE(1413, "ipis_sent and ipi_targets: fixed interrupts that have a target", DOC, ORACLE | CPUS2 | QUIET,
      "stats-frozen")
 {
-	struct tlb_stats stats = measure(send);
+	struct tlb_stats stats = oracle_measure(send);
 
 	EXPECT_STAT(stats, IPIS_SENT, 2);
 	EXPECT_STAT(stats, IPI_TARGETS, 1 + (cpu_count - 1));
@@ -377,7 +360,7 @@ RULE(1415, "inserts and insert_ops: pages inserted, and the requests for it; the
 
 	it_make();
 	it.one.flags = it.two.flags = P | W | U;
-	stats = measure(insert_both);
+	stats = oracle_measure(insert_both);
 	EXPECT_STAT(stats, INSERTS, 2);
 	EXPECT_STAT(stats, INSERT_OPS, 3);
 	EXPECT_STAT(stats, WALKS, 3);
