@@ -5,6 +5,7 @@
  *
  *   setup     not measured: map, fill, start the team
  *   measure   measured: the counters are read just before and just after it
+ *   verify    not measured: compare what was done with what it must be
  *   teardown  not measured
  *
  * Each returns 0, or -errno. `run->fail` or `run->skip` (workload_fail(),
@@ -33,7 +34,7 @@ typedef void (*team_fn)(struct run *run, unsigned int index);
 
 struct workload {
 	const char *name;	/* as the user types it */
-	const char *group;	/* control, micro, article, lmbench, range, app, own */
+	const char *group;	/* control, micro, article, lmbench, idle, range, numa, hardware, stress, app, own */
 	const char *unit;	/* one unit of work, singular */
 	const char *about;	/* one sentence */
 	const char *needs;	/* comma-separated guest features, or NULL: ext2, zram, cgroup, net, nodes, apps */
@@ -42,9 +43,11 @@ struct workload {
 	uint64_t units;		/* default number of units */
 	unsigned int threads_min;
 	bool shared;		/* every thread touches every page: no design may gain here */
+	bool is_spread;		/* its threads go to the NUMA nodes in turn, unless --set cpus= says otherwise */
 	bool own_processes;	/* makes its own processes or threads: the team is not started before setup */
 	int (*setup)(struct run *run);
 	int (*measure)(struct run *run);
+	int (*verify)(struct run *run);	/* or NULL */
 	void (*teardown)(struct run *run);
 };
 
@@ -106,6 +109,15 @@ void team_barrier(struct run *run);
 /* The CPU that team index runs on. */
 int team_cpu(unsigned int index);
 
+/* The NUMA node of that CPU. */
+unsigned int team_node(unsigned int index);
+
+/*
+ * How much memory that node can give before another one must. Where no other has memory: how much there is at all,
+ * page cache that can be dropped included.
+ */
+uint64_t node_room_kib(unsigned int node);
+
 /* Pin the calling thread or process to the CPU of that team index. Return: 0 or -errno. */
 int pin_to(unsigned int index);
 
@@ -128,6 +140,8 @@ void area_release(void *area, size_t bytes);
 
 /* Read a whole small file. Return: its length, or -errno; always terminated. */
 ssize_t file_read(const char *path, char *buffer, size_t size);
+/* The figure behind that word in a file of the kernel's, which has it in KiB. Return: KiB, or fallback. */
+uint64_t file_kib(const char *path, const char *word, uint64_t fallback);
 /* Return: 0 or -errno. */
 int file_write(const char *path, const char *text);
 

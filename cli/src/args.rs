@@ -321,8 +321,8 @@ impl MachineArgs {
 
 #[derive(Debug, Args, Clone)]
 pub struct Run {
-    /// Workloads or groups (`ceasefire lab list`) [default: all but the groups app, stress and
-    /// hardware]
+    /// Workloads or groups (`ceasefire lab list`) [default: all but the groups app, stress,
+    /// hardware and numa]
     pub workloads: Vec<String>,
     /// Where they run
     #[arg(long, value_enum, value_name = "PLACE", default_value_t = Where::Guest)]

@@ -74,6 +74,36 @@ fn the_machine_counts_the_same_interrupts() {
     assert!(executed >= pages * 0.99 && executed <= pages * 1.2, "{executed} for {pages} pages: {exact}");
 }
 
+/// Linux asks every CPU, whichever nodes have used a region and wherever its page table lies. Walks need none.
+#[test]
+fn nodes_make_no_difference_to_linux() {
+    let out = Scratch::new("counters-nodes");
+    let run = |words: &str| {
+        let words = format!("{words} --cpus 4 --nodes 2 --repeats 1");
+        lab_run(&out, &words.split(' ').collect::<Vec<_>>())
+    };
+    for (settings, expected) in [
+        ("--set op=munmap,mprotect --set readers=1 --set layout=packed", 2),
+        ("--set move=1 --set mapper=other --set pages=4", 1),
+    ] {
+        let results = run(&format!("numa-regions {settings}"));
+        let rows = results["rows"].as_array().expect("rows");
+        let rows: Vec<_> = rows.iter().filter(|row| row["workload"] == "numa-regions").collect();
+        assert_eq!(rows.len(), expected, "{settings}: {results}");
+        for row in rows {
+            assert!(close(median(row, "sent_per_unit"), 1.0, 0.02), "{settings}: {row}");
+            assert!(close(median(row, "received_per_unit"), 3.0, 0.02), "{settings}: {row}");
+        }
+    }
+    let results = run("gups hash-join --units 100000 --set mib=32 --tlb hardware");
+    for name in ["gups", "hash-join"] {
+        let row = row(&results, name, 4);
+        assert!(median(row, "sent_per_unit") < 0.001, "{row}");
+        let walks = median(row, "walks_per_unit");
+        assert!((0.5..1.5).contains(&walks), "{walks} walks for each: {row}");
+    }
+}
+
 /// What nobody counts is null, not zero.
 #[test]
 fn a_machine_without_a_model_counts_no_walks() {

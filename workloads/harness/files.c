@@ -2,6 +2,7 @@
 /* Whole small files, without stdio: no allocation while anything is measured. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -27,6 +28,14 @@ ssize_t file_read(const char *path, char *buffer, size_t size)
 	close(fd);
 	buffer[length] = '\0';
 	return (ssize_t)length;
+}
+
+uint64_t file_kib(const char *path, const char *word, uint64_t fallback)
+{
+	char text[8192];
+	const char *found = file_read(path, text, sizeof(text)) > 0 ? strstr(text, word) : NULL;
+
+	return found ? strtoull(found + strlen(word), NULL, 10) : fallback;
 }
 
 int file_write(const char *path, const char *text)

@@ -148,9 +148,24 @@ void tracepoints_open(void);
 void tracepoints_close(void);
 void tracepoints_read(struct sample *sample, bool is_end);
 
+/* place.c */
+/*
+ * The directory in CEASEFIRE_FAKE_NODES, or NULL. A test puts nodes there, as in /sys/devices/system/node, with CPUs
+ * numbered from 0: so many may be used, wherever the threads really run.
+ */
+const char *nodes_fake(void);
+/* Return: a node; -1 if none has this CPU. */
+int cpu_find_node(int cpu);
+/* The same, but 0 for a CPU of no node. */
+unsigned int cpu_node(int cpu);
+/* Put these CPUs, the first of which stays, into the order that --set cpus= asks for. Return: 0, or as workload_fail(). */
+int cpus_place(struct run *run, int *cpus, unsigned int count);
+
 /* team.c */
 int cpus_init(void);
 unsigned int cpus_allowed(void);
+/* Before any thread is started. */
+int team_place(struct run *run);
 int team_start(struct run *run);
 
 /* repeat.c */

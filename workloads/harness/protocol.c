@@ -87,17 +87,6 @@ static void chosen_word(const char *path, char *word, size_t size)
 		snprintf(word, size, "%.*s", (int)(close - open - 1), open + 1);
 }
 
-static unsigned long long memory_kib(void)
-{
-	char text[4096];
-	char *at;
-
-	if (file_read("/proc/meminfo", text, sizeof(text)) <= 0)
-		return 0;
-	at = strstr(text, "MemTotal:");
-	return at ? strtoull(at + strlen("MemTotal:"), NULL, 10) : 0;
-}
-
 /* What the kernel's own switches say; null in a kernel without one. */
 static void print_mode(void)
 {
@@ -133,7 +122,7 @@ void protocol_boot(void)
 	file_read("/sys/devices/system/cpu/vulnerabilities/meltdown", text, sizeof(text));
 	chosen_word("/sys/kernel/mm/transparent_hugepage/enabled", thp, sizeof(thp));
 	printf(",\"pti\":%s,\"thp\":\"%s\",\"memory_kib\":%llu", strstr(text, "PTI") ? "true" : "false", thp,
-	       memory_kib());
+	       (unsigned long long)file_kib("/proc/meminfo", "MemTotal:", 0));
 	print_mode();
 	printf("}\n");
 	fflush(stdout);

@@ -148,7 +148,8 @@ static void work(struct outcome *outcome, const struct arguments *arguments)
 	int error = 0;
 
 	own_all_memory();
-	if (!workload->own_processes)
+	error = team_place(run);
+	if (!error && !workload->own_processes)
 		error = team_start(run);
 	/* Teardown relies on what setup stores, even on a setup that failed. */
 	if (!error) {
@@ -156,6 +157,8 @@ static void work(struct outcome *outcome, const struct arguments *arguments)
 			error = workload->setup(run);
 		if (!error)
 			error = measured(outcome, arguments->cost);
+		if (!error && workload->verify)
+			error = workload->verify(run);
 		if (workload->teardown)
 			workload->teardown(run);
 	}

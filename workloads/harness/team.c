@@ -43,6 +43,11 @@ int cpus_init(void)
 
 	if (bytes < 0)
 		return -errno;
+	if (nodes_fake()) {
+		for (int cpu = 0; cpu < THREADS_MAX && cpu_find_node(cpu) >= 0; cpu++)
+			cpus[cpu_count++] = cpu;
+		return cpu_count ? 0 : -ENODEV;
+	}
 	for (unsigned int cpu = 0; cpu < (unsigned int)bytes * 8; cpu++)
 		if (mask[cpu / bits] >> (cpu % bits) & 1 && cpu_count < THREADS_MAX)
 			cpus[cpu_count++] = (int)cpu;
@@ -59,11 +64,23 @@ int team_cpu(unsigned int index)
 	return cpus[index % cpu_count];
 }
 
+unsigned int team_node(unsigned int index)
+{
+	return cpu_node(team_cpu(index));
+}
+
+int team_place(struct run *run)
+{
+	return cpus_place(run, cpus, cpu_count);
+}
+
 int pin_to(unsigned int index)
 {
 	unsigned long mask[8192 / (8 * sizeof(unsigned long))] = { 0 };
 	unsigned int cpu = (unsigned int)team_cpu(index);
 
+	if (nodes_fake())
+		return 0;
 	mask[cpu / (8 * sizeof(unsigned long))] |= 1UL << (cpu % (8 * sizeof(unsigned long)));
 	return syscall(SYS_sched_setaffinity, 0, sizeof(mask), mask) < 0 ? -errno : 0;
 }
@@ -155,7 +172,8 @@ int team_start(struct run *run)
 
 		CPU_ZERO_S(CPU_ALLOC_SIZE(8192), set);
 		CPU_SET_S(team_cpu(index), CPU_ALLOC_SIZE(8192), set);
-		pthread_attr_setaffinity_np(&attributes, CPU_ALLOC_SIZE(8192), set);
+		if (!nodes_fake())
+			pthread_attr_setaffinity_np(&attributes, CPU_ALLOC_SIZE(8192), set);
 		error = pthread_create(&thread, &attributes, worker, (void *)(uintptr_t)index);
 		CPU_FREE(set);
 		if (!error)

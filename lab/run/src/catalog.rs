@@ -11,6 +11,8 @@ pub const GROUP_CONTROL: &str = "control";
 pub const GROUP_STRESS: &str = "stress";
 /// About the processor, not about the kernel.
 const GROUP_HARDWARE: &str = "hardware";
+/// As large and as long as the applications.
+pub const GROUP_NUMA: &str = "numa";
 /// What runs a program of the user's own; nobody else can name it.
 pub const GROUP_OWN: &str = "own";
 pub const PROGRAM: &str = "program";
@@ -73,7 +75,8 @@ impl Catalog {
     }
 
     /// The workloads meant by a list of names and groups, in the catalog's order, controls first.
-    /// An empty list means everything but the applications, the stress programs and what is about the processor.
+    /// An empty list means everything but the applications, the stress programs, what is about the processor, and what
+    /// is as large as an application.
     pub fn select(&self, names: &[String]) -> Result<Vec<&Workload>> {
         for name in names {
             if name != "all" && !self.workloads.iter().any(|w| w.name == *name || w.group == *name) {
@@ -82,7 +85,8 @@ impl Catalog {
         }
         let is_chosen = |w: &&Workload| {
             if names.is_empty() {
-                return ![GROUP_APP, GROUP_STRESS, GROUP_HARDWARE, GROUP_OWN].contains(&w.group.as_str());
+                return ![GROUP_APP, GROUP_STRESS, GROUP_HARDWARE, GROUP_NUMA, GROUP_OWN]
+                    .contains(&w.group.as_str());
             }
             let is_any = |name: &String| name == "all" && w.group != GROUP_OWN;
             names.iter().any(|name| is_any(name) || *name == w.name || *name == w.group)
@@ -132,6 +136,7 @@ mod tests {
             ("apache", "app"),
             ("stale", "stress"),
             ("promises", "hardware"),
+            ("gups", GROUP_NUMA),
             (PROGRAM, GROUP_OWN),
         ]
         .map(|(name, group)| line(name, group))
@@ -143,7 +148,8 @@ mod tests {
         };
         assert_eq!(names(&[]), ["munmap"]);
         assert_eq!(names(&["stress".to_string()]), ["stale"]);
-        assert_eq!(names(&["all".to_string()]).len(), 4);
+        assert_eq!(names(&["numa".to_string()]), ["gups"]);
+        assert_eq!(names(&["all".to_string()]).len(), 5);
         assert_eq!(names(&[PROGRAM.to_string()]), [PROGRAM]);
     }
 

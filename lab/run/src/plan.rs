@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! From a matrix of workloads, CPUs and threads to a list of boots, each with its jobs. Pure: nothing runs here.
 
-use crate::catalog::{Catalog, Workload, GROUP_CONTROL, GROUP_OWN, GROUP_STRESS};
+use crate::catalog::{Catalog, Workload, GROUP_CONTROL, GROUP_NUMA, GROUP_OWN, GROUP_STRESS};
 use ceasefire_base::{Error, Result};
 use std::collections::BTreeSet;
 
@@ -13,6 +13,10 @@ const COMBINATIONS_MAX: usize = 1000;
 /// A guest job that takes longer is killed and reported as failed.
 const JOB_TIMEOUT_S: u32 = 120;
 const APP_TIMEOUT_S: u32 = 240;
+/// For each repeat of a job, beside the above.
+const REPEAT_TIMEOUT_S: u32 = 20;
+/// In each it makes up to 1 GiB, and computes all again; `--timeout` ends a boot sooner.
+const NUMA_REPEAT_TIMEOUT_S: u32 = 1200;
 /// As long as its units ask for; `--timeout` ends a boot sooner.
 const STRESS_TIMEOUT_S: u32 = 4 * 3600;
 /// A program that nobody here knows.
@@ -40,7 +44,7 @@ impl ThreadMode {
 /// Workloads times CPUs times threads; the same for a guest and for the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Matrix {
-    /// Names or groups; empty means every workload outside the groups `app` and `stress`.
+    /// Names or groups; empty: see [`Catalog::select`].
     pub workloads: Vec<String>,
     /// Names left out of the groups above.
     pub except: Vec<String>,
@@ -318,7 +322,8 @@ impl Matrix {
             settings: Vec::new(),
             cost: self.cost,
             record: false,
-            timeout_s: 20 * self.repeats
+            timeout_s: self.repeats
+                * if workload.group == GROUP_NUMA { NUMA_REPEAT_TIMEOUT_S } else { REPEAT_TIMEOUT_S }
                 + match workload {
                     w if w.group == GROUP_STRESS => STRESS_TIMEOUT_S,
                     w if w.group == GROUP_OWN => PROGRAM_TIMEOUT_S,

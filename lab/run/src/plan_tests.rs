@@ -7,6 +7,7 @@ fn catalog() -> Catalog {
 {"name":"zero","group":"control","unit":"call","about":"a","threads_min":1,"needs":[],"packages":[],"programs":[],"shared":false}
 {"name":"mprotect","group":"micro","unit":"call","about":"a","threads_min":2,"needs":[],"packages":[],"programs":[],"shared":false}
 {"name":"migrate","group":"micro","unit":"page","about":"a","threads_min":2,"needs":["nodes"],"packages":[],"programs":[],"shared":false}
+{"name":"gups","group":"numa","unit":"word","about":"a","threads_min":1,"needs":[],"packages":[],"programs":[],"shared":false}
 {"name":"apache","group":"app","unit":"request","about":"a","threads_min":1,"needs":[],"packages":["apache2-bin"],"programs":["/usr/sbin/apache2"],"shared":false}
 "#;
     Catalog::parse(text).expect("the sample catalog parses")
@@ -103,6 +104,17 @@ fn each_of_several_boots_has_all_repeats() {
     let plan = matrix.plan(&catalog()).expect("plans");
     assert_eq!(plan.boots.len(), 5);
     assert!(plan.boots.iter().all(|boot| boot.jobs.len() == 1 && boot.jobs[0].repeats == 3));
+}
+
+/// A job runs all repeats, and each of them makes its memory anew.
+#[test]
+fn a_job_has_time_for_each_of_its_repeats() {
+    let limit = |name: &str, repeats: u32| {
+        let matrix = Matrix { workloads: vec![name.into()], repeats, ..matrix() };
+        matrix.plan(&catalog()).expect("plans").boots[0].jobs[0].timeout_s
+    };
+    assert_eq!((limit("mprotect", 1), limit("mprotect", 10)), (140, 320));
+    assert_eq!((limit("gups", 1), limit("gups", 10)), (1320, 12120));
 }
 
 #[test]
