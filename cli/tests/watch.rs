@@ -110,30 +110,41 @@ fn storms_of_100_000_are_seen_whole() {
     }
 }
 
+/// The rows of the observer's table of senders (watch/bpf/state.bpf.h).
+const SENDERS_MAX: u64 = 16_384;
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().expect("a number")
+}
+
+/// The report of a storm in which at least so many threads each shot down once, the best of five tries: a thread whose
+/// victim has made room for another program need not ask, and one whose victim the host has stopped interrupts nobody.
+fn watched(args: &[&str], shootdowns_min: u64) -> Value {
+    let watch = || -> Value {
+        let said = succeed(&mut ceasefire(&[&["watch", args[0], "--json"][..], &args[1..]].concat()));
+        serde_json::from_str(said.stdout.lines().last().expect("a report")).expect("JSON")
+    };
+    let of_threads = |report: &Value| number(&class(report, "user")["shootdowns"]);
+    let mut best = watch();
+    for _ in 1..5 {
+        if of_threads(&best) < shootdowns_min {
+            best = std::cmp::max_by_key(best, watch(), of_threads);
+        }
+    }
+    if of_threads(&best) < shootdowns_min {
+        skip("watch storms", "other programs had the victim's CPU in each of five tries");
+    }
+    best
+}
+
 /// More senders than there are rows: every shootdown is counted, and what was not described is said.
 #[test]
 fn ten_thousand_threads_are_counted_whole() {
     if !may_watch("threads") {
         return;
     }
-    let number = |value: &Value| value.as_u64().expect("a number");
-    let watched = || -> Value {
-        let storm = ["--", common::BINARY, "watch", "storm", "threads", "--rounds", "10000"];
-        let said = succeed(&mut ceasefire(&[&["watch", "stat", "--json"][..], &storm].concat()));
-        serde_json::from_str(said.stdout.lines().last().expect("a report")).expect("JSON")
-    };
-    // A thread whose victim the host has stopped asks and interrupts nobody; one whose victim has made room for
-    // another program need not ask.
-    let have_all_asked = |report: &Value| number(&class(report, "user")["requests"]) >= 10_000;
-    let mut report = watched();
-    for _ in 1..5 {
-        if !have_all_asked(&report) {
-            report = watched();
-        }
-    }
-    if !have_all_asked(&report) {
-        skip("watch storms", "other programs had the victim's CPU in each of five tries");
-    }
+    let storm = ["--", common::BINARY, "watch", "storm", "threads", "--rounds", "10000"];
+    let report = watched(&[&["stat"][..], &storm].concat(), 9_000);
     let (user, own) = (class(&report, "user"), class(&report, "own"));
     let share = (number(&user["queued"]) + number(&own["queued"])) as f64 / number(&user["kernel"]) as f64;
     let senders = report["senders"].as_array().expect("senders");
@@ -167,13 +178,11 @@ fn threads_that_have_ended_make_room() {
     let storm = format!("'{}' watch storm threads --rounds 10000", common::BINARY);
     // Two looks, two seconds apart, find that a thread has ended.
     let script = format!("{storm} && sleep 5 && {storm}");
-    let said = succeed(&mut ceasefire(&["watch", "matrix", "--json", "--", "sh", "-c", &script]));
-    let report: Value = serde_json::from_str(said.stdout.lines().last().expect("a report")).expect("JSON");
+    let report = watched(&["matrix", "--", "sh", "-c", &script], SENDERS_MAX + 1);
     let rows = |name: &str| -> Vec<&Value> {
         let rows = report[name].as_array().expect("rows").iter();
         rows.filter(|row| row["class"] == "user").collect()
     };
-    let number = |value: &Value| value.as_u64().expect("a number");
     let user = class(&report, "user");
     let described: u64 = rows("senders").into_iter().map(shootdowns).sum();
     let others: Vec<&Value> = rows("senders").into_iter().filter(|sender| is_others(sender)).collect();
@@ -186,8 +195,6 @@ fn threads_that_have_ended_make_room() {
     assert!(is_all(described, number(&user["shootdowns"])), "{described} of {user}");
     let (of_victims, of_pairs) = (interruptions("victims"), interruptions("pairs"));
     assert!(is_all(of_victims, of_pairs), "{of_victims}, {of_pairs}");
-    // A thread whose victim the host has stopped asks, and interrupts nobody.
-    assert!(number(&user["requests"]) >= 20_000, "{user}");
     assert!(of_others >= 5000 && others.len() < 200, "{of_others} in {} rows", others.len());
     let names: Vec<&Value> = others.iter().map(|sender| &sender["task"]["comm"]).collect();
     assert!(names.contains(&&Value::from("ceasefire")), "{names:?}");
