@@ -28,7 +28,7 @@ toolchain:
 		echo "error: rustc $${have:-(none that runs)} is too old; install Rust $(RUST_LEAST) or newer (rustup update)" >&2; exit 4; }
 
 tool: toolchain ## build the ceasefire binary
-	@$(CARGO) build --release --locked --quiet -p ceasefire-cli --target-dir '$(TARGET)'
+	@$(CARGO) build --release --locked --quiet --workspace --bin ceasefire --target-dir '$(TARGET)'
 
 watch: tool ## build the live observer: target/watch/release/ceasefire, one file to copy to a server
 	@$(CEASEFIRE) lab prepare watch
@@ -57,7 +57,7 @@ test-%: toolchain
 	@tests/run $*
 
 machine-fuzz: toolchain ## throw random values at the machine for five minutes (CEASEFIRE_FUZZ_SEED chooses others)
-	@CEASEFIRE_FUZZ_SECONDS=100 $(CARGO) test --quiet --release --locked -p ceasefire-cli --test machine random -- --nocapture
+	@CEASEFIRE_FUZZ_SECONDS=100 $(CARGO) test --quiet --release --locked --workspace --test machine random -- --nocapture
 
 kernel-tree: tool ## a kernel's source to edit, as a git branch: KERNEL=NAME DIR=out/linux
 	@$(CEASEFIRE) lab build vanilla >/dev/null

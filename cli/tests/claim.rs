@@ -109,6 +109,7 @@ fn off_and_idle_cost_what_is_promised() {
 }
 
 #[test]
+#[ignore = "more boots: make test-claim-all"]
 fn idle_saves_what_reclaim_unmaps() {
     // Boots differ more than repeats: 0.92 to 0.98 in one.
     let boots = ["--boots", "3", "--repeats", "3"];
@@ -128,6 +129,7 @@ fn idle_saves_what_reclaim_unmaps() {
 }
 
 #[test]
+#[ignore = "more boots: make test-claim-all"]
 fn what_was_written_back_is_unmapped_for_free() {
     for pages in ["1", "32", "512"] {
         let set = format!("pages={pages}");
@@ -201,20 +203,21 @@ fn idle_pages_change_for_free_after_two_rounds_and_never_before() {
 }
 
 #[test]
+#[ignore = "more boots: make test-claim-all"]
 fn whoever_cleared_the_bits() {
     matrix("abis:idle", "mglru");
 }
 
 /// Eight boots a clearer more: run by name.
 #[test]
-#[ignore = "long: tests/run claim-all"]
+#[ignore = "more boots: make test-claim-all"]
 fn even_the_classic_lru() {
     matrix("abis:idle", "classic");
 }
 
 /// The debug kernel has DAMON; in the others it would be a thread more.
 #[test]
-#[ignore = "long: tests/run claim-all"]
+#[ignore = "more boots: make test-claim-all"]
 fn even_damon() {
     matrix("abis-debug:idle", "damon");
 }

@@ -15,6 +15,9 @@
 struct hotplug {
 	_Atomic bool stop;
 	_Atomic uint64_t departures;
+	int failed_cpu;			/* with what follows: where it ended */
+	int failed_leaving;		/* -errno, or 0 */
+	int failed_returning;
 	unsigned int cpus;
 	uint64_t random;
 	int pid;
@@ -47,7 +50,10 @@ static int come_and_go(void *argument)
 
 		if (error == -EBUSY)
 			continue;
-		if (error || cpu_set_online(index, true))
+		hotplug->failed_cpu = team_cpu(index);
+		hotplug->failed_leaving = error;
+		hotplug->failed_returning = error ? 0 : cpu_set_online(index, true);
+		if (hotplug->failed_leaving || hotplug->failed_returning)
 			return 1;
 		atomic_fetch_add(&hotplug->departures, 1);
 	}
@@ -81,6 +87,7 @@ void hotplug_return(unsigned int index)
 
 int hotplug_stop(struct run *run)
 {
+	struct hotplug ended;
 	uint64_t departures;
 	int error;
 
@@ -89,9 +96,15 @@ int hotplug_stop(struct run *run)
 	atomic_store(&hotplug->stop, true);
 	error = hotplug->pid > 0 ? process_join(hotplug->pid) : -ECHILD;
 	departures = atomic_load(&hotplug->departures);
+	ended = *hotplug;
 	munmap(hotplug, sizeof(*hotplug));
 	hotplug = NULL;
 	(void)pin_to(0);
 	report_extra(run, "hotplug_departures", (double)departures);
-	return error ? workload_fail(run, "a CPU could not leave, or come back") : 0;
+	if (ended.failed_leaving)
+		return workload_fail(run, "CPU %d could not leave: %s", ended.failed_cpu, strerror(-ended.failed_leaving));
+	if (ended.failed_returning)
+		return workload_fail(run, "CPU %d could not come back: %s", ended.failed_cpu,
+				     strerror(-ended.failed_returning));
+	return error ? workload_fail(run, "the process that takes CPUs away failed: %d", error) : 0;
 }

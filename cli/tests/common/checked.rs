@@ -82,10 +82,27 @@ pub fn clean(args: &[&str], kernel: &[String]) -> Value {
     results
 }
 
+/// Linux 6.12's account of the fair server's bandwidth goes below zero now and then, when CPUs come and go on a host that
+/// has other work (seen twice in some 60 runs, in code that no patch of ours touches). The guest stops at any warning.
+fn is_fault_of_linux(console: &str) -> bool {
+    let first = console.lines().find(|line| line.contains("WARNING: ") || line.contains("BUG: "));
+    first.is_some_and(|line| line.contains(" at kernel/sched/deadline.c:"))
+}
+
 pub fn without_error(args: &[&str], kernel: &[String]) -> Value {
-    let out = Scratch::new("checked");
-    let said = lab(&out, args, kernel);
-    let console = consoles(&out);
+    let once = || {
+        let out = Scratch::new("checked");
+        let said = lab(&out, args, kernel);
+        let console = consoles(&out);
+        (out, said, console)
+    };
+    let (mut out, mut said, mut console) = once();
+    for _ in 1..3 {
+        if said.code != 0 && is_fault_of_linux(&console) {
+            println!("once more: the guest met a fault of Linux itself: {args:?}");
+            (out, said, console) = once();
+        }
+    }
     assert_eq!(said.code, 0, "{args:?}\n{}\n{}\n{console}", said.stdout, said.stderr);
     assert!(!console.contains("could not be set back"), "{args:?}\n{console}");
     results(&out.0)

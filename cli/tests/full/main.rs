@@ -93,6 +93,7 @@ fn gathers_that_overlap_read_nothing_stale() {
 }
 
 #[test]
+#[ignore = "more boots: make test-full-all"]
 fn sites_that_idle_serves_go_on() {
     let results = clean(&["elisions", "--units", "512"], &EIGHT);
     let row = row(&results, "elisions", 8);
@@ -129,6 +130,7 @@ fn nothing_leads_into_page_tables_that_are_gone() {
 
 /// A device may walk the page tables: every flush is made.
 #[test]
+#[ignore = "more boots: make test-full-all"]
 fn an_address_space_with_notifiers_is_flushed_as_ever() {
     let results = clean(&["tables", "--units", "200", "--set", "device=1"], &FOUR);
     let row = row(&results, "tables", 4);
@@ -162,6 +164,7 @@ fn nobody_reads_stale_on_two_host_threads() {
 }
 
 #[test]
+#[ignore = "more boots: make test-full-all"]
 fn nobody_reads_stale_with_five_levels() {
     let shape = [&FOUR[..], &["--la57", "on"]].concat();
     let results = clean(&["owner", "--units", "100"], &shape);
@@ -172,6 +175,7 @@ fn nobody_reads_stale_with_five_levels() {
 
 /// A CPU that leaves takes its debts and its TLB along; when it returns it is asked whether it can do what insertion needs.
 #[test]
+#[ignore = "more boots: make test-full-all"]
 fn cpus_come_and_go() {
     let results = clean(&["stress-mix", "owner", "--units", "400", "--set", "hotplug=1"], &FOUR);
     for workload in ["stress-mix", "owner"] {
@@ -184,6 +188,7 @@ fn cpus_come_and_go() {
 }
 
 #[test]
+#[ignore = "more boots: make test-full-all"]
 fn pages_are_merged_and_come_in_large_folios() {
     let results = clean(&["stress-mix", "--units", "400", "--set", "ksm=1"], &FOUR);
     let row = row(&results, "stress-mix", 4);
@@ -193,6 +198,7 @@ fn pages_are_merged_and_come_in_large_folios() {
 
 /// One boot, repeat after repeat: each leaves its address space, and with it the software page tables.
 #[test]
+#[ignore = "more boots: make test-full-all"]
 fn no_software_page_table_is_left() {
     let results = clean(&["stress-mix", "--units", "100", "--repeats", "5"], &FOUR);
     let tables = &row(&results, "stress-mix", 4)["mechanisms"]["abis"]["spte_tables"];
@@ -228,6 +234,7 @@ fn what_one_thread_uses_interrupts_nobody_else() {
 
 /// The pages of a folio are taken away together, and of none does the software accessed bit count as hardware's.
 #[test]
+#[ignore = "more boots: make test-full-all"]
 fn large_folios_of_one_thread_interrupt_nobody_else() {
     // Of a folio one page that is walked for on a guess is enough to flush all.
     let tlb = "hardware,speculation-us=0";
@@ -245,6 +252,7 @@ fn large_folios_of_one_thread_interrupt_nobody_else() {
 
 /// With one other CPU a flush of that CPU alone is a flush of everyone, and one for all page tables is enough.
 #[test]
+#[ignore = "more boots: make test-full-all"]
 fn where_nobody_is_spared_one_flush_is_enough() {
     let args = ["apache", "--units", "40", "--cpus", "2", "--tlb", "hardware", "--repeats", "3"];
     let [off, full] = ["off", "full"].map(|mode| {
@@ -257,6 +265,7 @@ fn where_nobody_is_spared_one_flush_is_enough() {
 
 /// Nobody else could be interrupted: what is inserted brings nothing.
 #[test]
+#[ignore = "more boots: make test-full-all"]
 fn insertion_stops_where_it_does_not_pay() {
     let args = ["anon-r-seq", "--units", "4000", "--cpus", "1", "--tlb", "hardware"];
     for (kernel, inserts) in [(adaptive_kernel("full"), false), (kernel("full", ""), true)] {
@@ -271,6 +280,7 @@ fn insertion_stops_where_it_does_not_pay() {
 
 /// Accounts that run dry and open again, while pages are taken away that were inserted before.
 #[test]
+#[ignore = "more boots: make test-full-all"]
 fn adaptation_promises_no_more_than_it_keeps() {
     let args = [&["owner", "overlap", "--units", "1000"][..], &EIGHT].concat();
     let results = checked::clean(&args, &adaptive_kernel("full"));
@@ -375,6 +385,7 @@ fn mprotect_of_vmas(all: &[&str]) {
 }
 
 #[test]
+#[ignore = "more boots: make test-full-all"]
 fn mprotect_of_two_vmas_flushes_at_most_once_more() {
     mprotect_of_vmas(&["vmas=2"]);
 }
@@ -448,6 +459,7 @@ fn under_page_table_isolation_it_is_refused() {
 
 /// As CPU 254 and above: whom no entry can name inserts nothing, and what it maps is flushed as ever.
 #[test]
+#[ignore = "more boots: make test-full-all"]
 fn cpus_that_nothing_can_name_insert_nothing() {
     let args = [&["owner", "stress-mix", "--units", "400"][..], &EIGHT].concat();
     let results = checked::clean(&args, &kernel("full", "abis_cpus=4"));
@@ -474,6 +486,7 @@ fn without_pcids_it_is_refused() {
 
 /// On a machine that inserts when it is asked to: no secondary page tables, the same promises.
 #[test]
+#[ignore = "more boots: make test-full-all"]
 fn a_machine_may_insert() {
     let shape = ["--cpus", "4", "--nodes", "2", "--tlb", "hardware,insert=on"];
     let kernel = kernel("full-hw", "");
