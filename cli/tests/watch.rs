@@ -101,10 +101,13 @@ fn storms_of_100_000_are_seen_whole() {
         assert!(kernel >= 100_000, "{storm}: only {kernel} shootdowns: the victim was kept off its CPU");
         assert!((0.999..=1.001).contains(&share), "{storm}: saw {queued} + {own} of {kernel}");
         let lost = &report["coverage"]["lost"];
-        for kind in ["slots", "stacks", "rows", "events"] {
+        for kind in ["slots", "rows", "events"] {
             assert_eq!(lost[kind], 0, "{storm}: {lost}");
         }
-        assert!(lost["answers"].as_u64().expect("a number") <= kernel / 1000, "{storm}: {lost}");
+        // Two stacks may have the same hash; a kernel may run no probes while it interrupts a certain task.
+        for kind in ["stacks", "answers"] {
+            assert!(number(&lost[kind]) <= kernel / 1000, "{storm}: {lost}");
+        }
         let memory = report["coverage"]["overhead"]["own_rss_kib_max"].as_u64().expect("a number");
         assert!(memory < 60 << 10, "{memory} KiB");
     }
