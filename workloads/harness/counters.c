@@ -50,6 +50,10 @@ const char *const counter_names[COUNTERS] = {
 	[IPI_TARGETS] = "ipi_targets",
 	[INSERTS] = "inserts",
 	[INSERT_OPS] = "insert_ops",
+	[READS_LOCAL] = "reads_local",
+	[READS_REMOTE] = "reads_remote",
+	[READS_LOCAL_LEAF] = "reads_local_leaf",
+	[READS_REMOTE_LEAF] = "reads_remote_leaf",
 	[KERNEL_INSTRUCTIONS] = "kernel_instructions",
 	[SPIN_INSTRUCTIONS] = "spin_instructions",
 	[HANDLER_INSTRUCTIONS] = "handler_instructions",
@@ -151,6 +155,11 @@ static void read_probes(struct sample *sample)
 		sample->value[words[i].counter] = value_of(words[i].word);
 }
 
+/* The machine has a word for each level of page tables. */
+#define ALL_LEVELS(word, counter) \
+	{ word "_1", counter }, { word "_2", counter }, { word "_3", counter }, \
+	{ word "_4", counter }, { word "_5", counter }
+
 /* The machine's part; what has several words is their sum. */
 static void read_machine(struct sample *sample)
 {
@@ -174,6 +183,14 @@ static void read_machine(struct sample *sample)
 		{ "ipi_targets", IPI_TARGETS },
 		{ "inserts", INSERTS },
 		{ "insert_ops", INSERT_OPS },
+		ALL_LEVELS("reads_local", READS_LOCAL),
+		ALL_LEVELS("speculative_reads_local", READS_LOCAL),
+		ALL_LEVELS("reads_remote", READS_REMOTE),
+		ALL_LEVELS("speculative_reads_remote", READS_REMOTE),
+		{ "reads_local_1", READS_LOCAL_LEAF },
+		{ "speculative_reads_local_1", READS_LOCAL_LEAF },
+		{ "reads_remote_1", READS_REMOTE_LEAF },
+		{ "speculative_reads_remote_1", READS_REMOTE_LEAF },
 	};
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {

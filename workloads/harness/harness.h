@@ -45,6 +45,11 @@ enum counter {
 	IPI_TARGETS,
 	INSERTS,
 	INSERT_OPS,
+	/* What walks read, where there are several NUMA nodes: of all levels, and of the page tables that map pages. */
+	READS_LOCAL,
+	READS_REMOTE,
+	READS_LOCAL_LEAF,
+	READS_REMOTE_LEAF,
 	/* Of the kernel, where the machine tells them apart; in the order of its CPUID leaf. */
 	KERNEL_INSTRUCTIONS,
 	SPIN_INSTRUCTIONS,
