@@ -37,7 +37,8 @@ impl Column<'_> {
     }
 }
 
-/// Time, page walks and elided pages come last, and only where a clock, a machine or a kernel tells them.
+/// Time, page walks, how far they read and elided pages come last, and only where a clock, a machine, several nodes or a
+/// kernel tell them.
 const COLUMNS: &[Column] = &[
     Column { head: ["", "requested"], name: "requested", get: Get::Of(|row| median(row.requested_per_unit)) },
     Column { head: ["", "sent"], name: "sent", get: Get::Of(|row| median(row.sent_per_unit)) },
@@ -70,6 +71,11 @@ const COLUMNS: &[Column] = &[
     },
     Column { head: ["", WALKS], name: WALKS, get: Get::Of(|row| median(row.walks_per_unit)) },
     Column {
+        head: ["remote", "PTEs %"],
+        name: REMOTE,
+        get: Get::Of(|row| row.remote_leaf_percent().map_or_else(|| ABSENT.into(), figure)),
+    },
+    Column {
         head: ["elided", "pages"],
         name: ELIDED,
         get: Get::Of(|row| median(row.elided.map(|elided| elided.pages))),
@@ -78,6 +84,7 @@ const COLUMNS: &[Column] = &[
 const TIME: &str = "time (ns)";
 const NEEDED: &str = "needed";
 const WALKS: &str = "walks";
+const REMOTE: &str = "remote PTEs %";
 const ELIDED: &str = "elided pages";
 
 fn columns_of<'a>(results: &'a Results, rows: &[&Row]) -> Vec<Column<'a>> {
@@ -85,6 +92,7 @@ fn columns_of<'a>(results: &'a Results, rows: &[&Row]) -> Vec<Column<'a>> {
         TIME => rows.iter().any(|row| row.ns_per_unit.is_some()),
         NEEDED => rows.iter().any(|row| row.needed_per_unit.is_some()),
         WALKS => rows.iter().any(|row| row.walks_per_unit.is_some()),
+        REMOTE => rows.iter().any(|row| row.reads_remote_leaf_per_unit.is_some()),
         ELIDED => rows.iter().any(|row| row.elided.is_some()),
         _ => true,
     };

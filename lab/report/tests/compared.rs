@@ -215,6 +215,24 @@ fn a_machine_that_counts_and_one_that_does_not_are_one_warning() {
     assert!(text.contains("walks") && text.contains("+12.5 %"), "{text}");
 }
 
+/// A file of before a counter was there lacks that alone.
+#[test]
+fn a_file_that_lacks_some_of_the_machines_counters_is_one_warning() {
+    let exactly = |value: f64| spread(value, value, value);
+    let old = Row { walks_per_unit: exactly(8.0), nodes: 2, ..row(exactly(1.0)) };
+    let new = Row {
+        reads_local_leaf_per_unit: exactly(6.0),
+        reads_remote_leaf_per_unit: exactly(2.0),
+        ..old.clone()
+    };
+    let comparison = compare(&file(vec![old]), &file(vec![new.clone()]), &[]).expect("comparable");
+    assert_eq!(comparison.warnings, ["one of the files has fewer of the machine's counters"]);
+    let nearer = Row { reads_remote_leaf_per_unit: exactly(1.0), ..new.clone() };
+    let comparison = compare(&file(vec![new]), &file(vec![nearer]), &[]).expect("comparable");
+    let text = ceasefire_report::comparison(&comparison, &Options { width: 100, colour: false });
+    assert!(text.contains("remote PTE reads") && text.contains("-50.0 %"), "{text}");
+}
+
 /// The share is of what the first file's kernel did not need; where nobody was asked nothing is said about it.
 #[test]
 fn a_comparison_says_how_much_of_the_needless_is_avoided() {

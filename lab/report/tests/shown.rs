@@ -72,6 +72,24 @@ fn walks_stand_beside_the_counts_where_a_machine_counts_them() {
     }
 }
 
+/// How far walks read stands beside their number where there are several nodes, and nowhere else.
+#[test]
+fn remote_reads_stand_beside_the_walks_where_there_are_several_nodes() {
+    let (without, with) = (sample::two_kernels(), sample::two_nodes());
+    for width in [60, 100, 160] {
+        assert!(!render(&without, &plain(width)).contains("remote"), "at {width} columns");
+        let text = render(&with, &plain(width));
+        assert!(text.contains("remote") && text.contains("PTEs %"), "at {width} columns:\n{text}");
+        assert!(text.contains("50.0") && text.contains("3.00"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
+    }
+    let [without, with] = [&without, &with].map(|results| report::html(results).expect("a report"));
+    for title in ["local reads", "remote reads", "local PTE reads", "remote PTE reads"] {
+        let head = format!(">{title}</th>");
+        assert!(!without.contains(&head) && with.contains(&head), "{title}");
+    }
+}
+
 /// What was needed stands beside the targets where a kernel asked, and nowhere else: a row of a vanilla kernel has a dash.
 #[test]
 fn needed_targets_stand_where_a_kernel_asked() {

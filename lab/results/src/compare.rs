@@ -35,6 +35,10 @@ const COMPARED: &[&str] = &[
     "invlpg",
     "invpcid",
     "inserts",
+    "reads_local",
+    "reads_remote",
+    "reads_local_leaf",
+    "reads_remote_leaf",
     "elided",
     "elided_none",
 ];
@@ -356,7 +360,11 @@ impl Comparison {
                 _ if counter.source == schema::Source::Mechanism => {}
                 // That one machine counts and the other does not is said once, for all rows; the model follows from it.
                 _ if counter.source == schema::Source::Machine => {
-                    self.warn_once("only one of the machines counts page walks")
+                    let is_counted = |row: &Row| row.walks_per_unit.is_some();
+                    self.warn_once(match is_counted(a) == is_counted(b) {
+                        true => "one of the files has fewer of the machine's counters",
+                        false => "only one of the machines counts page walks",
+                    })
                 }
                 _ if counter.source == schema::Source::Oracle => {
                     self.warn_once("only one of the kernels asks which targets were needed")

@@ -66,6 +66,18 @@ fn what_was_needed_is_a_figure_or_unknown() {
     }
 }
 
+/// A machine with several nodes, one with one, and a row without walks.
+#[test]
+fn the_share_of_remote_ptes_is_of_those_that_were_read() {
+    let share = |counters: &str| {
+        results(&[run("w", 0, 100, "aa", counters, "null")]).expect("rows").rows[0].remote_leaf_percent()
+    };
+    assert_eq!(share("\"reads_local_leaf\":300,\"reads_remote_leaf\":100"), Some(25.0));
+    assert_eq!(share("\"reads_local_leaf\":0,\"reads_remote_leaf\":0"), None);
+    assert_eq!(share("\"reads_local_leaf\":null,\"reads_remote_leaf\":null"), None);
+    assert_eq!(share("\"walks\":300"), None);
+}
+
 #[test]
 fn a_figure_missing_in_one_repeat_is_missing_in_the_row() {
     let runs = [run("w", 0, 10, "aa", "\"sent\":10", "null"), run("w", 1, 10, "aa", "\"sent\":null", "null")];

@@ -292,6 +292,35 @@ pub const COUNTERS: &[Counter] = &[
         get: |row| row.insert_ops_per_unit,
     },
     Counter {
+        key: "reads_local",
+        title: "local reads",
+        meaning: "Paging-structure entries that walks read on their CPU's own node, at all levels, speculative walks among them; \
+                  only where the machine has several nodes.",
+        source: Source::Machine,
+        get: |row| row.reads_local_per_unit,
+    },
+    Counter {
+        key: "reads_remote",
+        title: "remote reads",
+        meaning: "Those that they read on another node.",
+        source: Source::Machine,
+        get: |row| row.reads_remote_per_unit,
+    },
+    Counter {
+        key: "reads_local_leaf",
+        title: "local PTE reads",
+        meaning: "Of the local reads, those of the last level, which maps pages of 4 KiB.",
+        source: Source::Machine,
+        get: |row| row.reads_local_leaf_per_unit,
+    },
+    Counter {
+        key: "reads_remote_leaf",
+        title: "remote PTE reads",
+        meaning: "Of the remote reads, those of the last level.",
+        source: Source::Machine,
+        get: |row| row.reads_remote_leaf_per_unit,
+    },
+    Counter {
         key: "elided",
         title: "elided pages",
         meaning: "Pages that needed a flush and that a proof let off, in whole or for all CPUs but some.",

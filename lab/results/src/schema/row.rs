@@ -156,6 +156,16 @@ pub struct Row {
     pub inserts_per_unit: Option<Spread>,
     #[serde(default)]
     pub insert_ops_per_unit: Option<Spread>,
+    /// What page walks read of their own node and of others, at all levels; null on a machine with one node ...
+    #[serde(default)]
+    pub reads_local_per_unit: Option<Spread>,
+    #[serde(default)]
+    pub reads_remote_per_unit: Option<Spread>,
+    /// ... and of them, the entries of the last level (PTEs).
+    #[serde(default)]
+    pub reads_local_leaf_per_unit: Option<Spread>,
+    #[serde(default)]
+    pub reads_remote_leaf_per_unit: Option<Spread>,
     /// Of those received, the targets that held something to be flushed, or about whom nobody asked ...
     #[serde(default)]
     pub needed_per_unit: Option<Spread>,
@@ -216,6 +226,13 @@ impl Row {
     /// Targets that no flush needed, of the medians: received minus needed.
     pub fn avoidable_per_unit(&self) -> Option<f64> {
         Some(self.received_per_unit?.median - self.needed_per_unit?.median)
+    }
+
+    /// PTEs that walks read on another node, in per cent of those they read, of the medians; `None` where they read none.
+    pub fn remote_leaf_percent(&self) -> Option<f64> {
+        let (local, remote) =
+            (self.reads_local_leaf_per_unit?.median, self.reads_remote_leaf_per_unit?.median);
+        (local + remote > 0.0).then(|| remote / (local + remote) * 100.0)
     }
 
     /// Received over sent, of the medians; `None` where nothing was sent.

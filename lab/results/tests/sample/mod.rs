@@ -232,6 +232,17 @@ pub fn with_machine(log: &str) -> String {
         .replace("\"counters\":{\"instructions\"", &format!("\"counters\":{{{counted},\"instructions\""))
 }
 
+/// The same log, of `with_machine()`, from one with several nodes: of a hundred PTEs, so many were read on another.
+pub fn with_nodes(log: &str, remote_percent: u64) -> String {
+    let (local, remote) = (70 * (100 - remote_percent), 70 * remote_percent);
+    let counted = format!(
+        "\"insert_ops\":0,\"reads_local\":{},\"reads_remote\":{},\"reads_local_leaf\":{local},\"reads_remote_leaf\":{remote}",
+        local + 900,
+        remote + 100
+    );
+    log.replace("\"insert_ops\":0", &counted)
+}
+
 /// The same log from an ABIS kernel: of every unit's pages some are let off, for the reasons there are.
 pub fn with_abis(log: &str, is_debug: bool) -> String {
     let debug = "\"zap_checked_idle\":1200,\"zap_sampled\":1500,\"zap_sampled_held\":900,\"checked\":1200,\"violations\":0,";
@@ -352,6 +363,16 @@ pub fn two_kernels() -> Results {
         ..Unmeasured::default()
     });
     results
+}
+
+/// On two nodes, where the second kernel reads nearer.
+pub fn two_nodes() -> Results {
+    let on_nodes = |kernel, remote_percent| {
+        let log = with_nodes(&with_machine(&log(1.0, None)), remote_percent);
+        (RowKey { nodes: 2, ..key(kernel, None) }, parse_log(log.as_bytes()))
+    };
+    let logs = [on_nodes("vanilla", 50), on_nodes("toy", 3)];
+    with_abouts(aggregate(environment(&["vanilla", "toy"]), &logs).expect("the sample aggregates"))
 }
 
 /// Every text a log or a user can supply, made hostile.
