@@ -104,6 +104,44 @@ fn nodes_make_no_difference_to_linux() {
     }
 }
 
+/// All page tables are on the node of the thread that wrote the memory first; the machine says who reads them from afar.
+#[test]
+fn walks_read_another_node_where_the_page_tables_are_there() {
+    let out = Scratch::new("counters-reads");
+    let run = |words: &str| {
+        let words = format!("gups --units 100000 --set mib=32 --tlb hardware --repeats 1 --cpus 4 {words}");
+        lab_run(&out, &words.split(' ').collect::<Vec<_>>())
+    };
+    let results = run("--nodes 2 --threads 1,3 --set cpus=apart");
+    let remote_share = |threads: u64| {
+        let row = row(&results, "gups", threads);
+        let [walks, local, remote, local_leaf, remote_leaf] =
+            ["walks", "reads_local", "reads_remote", "reads_local_leaf", "reads_remote_leaf"]
+                .map(|counter| median(row, &format!("{counter}_per_unit")));
+        // A walk reads one entry at least, and one PTE at most.
+        assert!(local + remote >= walks * 0.99 && local_leaf + remote_leaf <= walks * 1.01, "{row}");
+        assert!(local >= local_leaf && remote >= remote_leaf && local_leaf + remote_leaf > 0.5, "{row}");
+        remote_leaf / (local_leaf + remote_leaf)
+    };
+    let (at_home, apart) = (remote_share(1), remote_share(3));
+    println!(
+        "remote PTEs: {:.1} %, with two of three threads on another node {:.1} %",
+        at_home * 100.0,
+        apart * 100.0
+    );
+    assert!(at_home < 0.1, "{at_home}");
+    // Two thirds of the work is done there.
+    assert!((0.5..0.8).contains(&apart), "{apart}");
+
+    // With one node there is nothing to tell apart, and nobody counts.
+    let results = run("--threads 1");
+    let row = row(&results, "gups", 1);
+    assert!(median(row, "walks_per_unit") > 0.5, "{row}");
+    for end in ["local", "remote", "local_leaf", "remote_leaf"] {
+        assert!(row[format!("reads_{end}_per_unit")].is_null(), "{row}");
+    }
+}
+
 /// What nobody counts is null, not zero.
 #[test]
 fn a_machine_without_a_model_counts_no_walks() {
