@@ -254,8 +254,9 @@ fn what_nobody_is_asked_about_counts_as_needed_and_as_unasked() {
         is(&forked, "unasked_per_unit", TARGETS);
         // The page that the parent then writes is asked about: the spinners do not hold it.
         is(&forked, "needed_per_unit", TARGETS);
+        // On a busy host more: the parent writes further pages before its child has gone.
         let received = median(&forked, "received_per_unit");
-        assert!(close(received, 2.0 * TARGETS, 0.1), "{received} received: {forked}");
+        assert!(received >= 1.9 * TARGETS, "{received} received: {forked}");
     }
 }
 
