@@ -12,7 +12,8 @@ fn apache_shoots_down_at_every_request() {
     let apache = row(&results, "apache", 4);
     let (sent, received) = (median(apache, "sent_per_unit"), median(apache, "received_per_unit"));
     println!("apache at 4 vCPUs: {sent:.2} sent, {received:.2} received per request");
-    assert!(sent >= 1.0, "{apache}");
+    // One a request; a worker whose fellows all sleep interrupts nobody.
+    assert!(sent >= 0.95, "{apache}");
     assert!(received >= 1.8, "{apache}");
 }
 
