@@ -140,7 +140,7 @@ fn watched(args: &[&str], shootdowns_min: u64) -> Value {
     best
 }
 
-/// More senders than there are rows: every shootdown is counted, and what was not described is said.
+/// Ten thousand senders: every shootdown is counted, and what was not described is said.
 #[test]
 fn ten_thousand_threads_are_counted_whole() {
     if !may_watch("threads") {
