@@ -162,11 +162,14 @@ impl Matrix {
                     return Err(Error::usage(format!("{nodes} NUMA nodes cannot be built"))
                         .remedy(format!("choose --nodes between 1 and {NODES_MAX}")));
                 }
-                if nodes > vcpus {
+                // What is counted may have to do with nodes that only have memory.
+                if nodes > vcpus && !self.cost {
                     return Err(Error::usage(format!(
                         "{nodes} NUMA nodes need at least {nodes} CPUs, and --cpus says {vcpus}"
                     ))
-                    .remedy(format!("use --cpus {nodes} or more, or fewer --nodes")));
+                    .remedy(format!(
+                        "use --cpus {nodes} or more, fewer --nodes, or --cost, with which nodes may have memory alone"
+                    )));
                 }
             }
             for &threads in self.threads.iter().flatten() {
@@ -270,7 +273,7 @@ impl Matrix {
                     // Not a gap in the measurement: with fewer threads the workload does not exist.
                     continue;
                 }
-                if nodes > vcpus || (needs_nodes && nodes < 2) {
+                if needs_nodes && (nodes > vcpus || nodes < 2) {
                     if !is_first {
                         continue;
                     }

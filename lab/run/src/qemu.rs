@@ -139,9 +139,10 @@ pub fn arguments(hardware: &Hardware, boot: &Boot) -> Vec<OsString> {
         args.put(&COST_ARGUMENTS);
     }
     if boot.nodes > 1 {
-        for (node, (first, last)) in node_cpus(boot.vcpus, boot.nodes).into_iter().enumerate() {
+        for (node, cpus) in node_cpus(boot.vcpus, boot.nodes).into_iter().enumerate() {
             args.put(&["-object", &format!("memory-backend-ram,id=mem{node},size={node_mib}M")]);
-            args.put(&["-numa", &format!("node,nodeid={node},memdev=mem{node},cpus={first}-{last}")]);
+            let cpus = cpus.map_or(String::new(), |(first, last)| format!(",cpus={first}-{last}"));
+            args.put(&["-numa", &format!("node,nodeid={node},memdev=mem{node}{cpus}")]);
         }
     }
     for directory in hardware.firmware {
@@ -213,15 +214,14 @@ fn topology(vcpus: u32, nodes: u32) -> String {
     }
 }
 
-/// First and last CPU of every node; the first nodes take what does not divide evenly.
-fn node_cpus(vcpus: u32, nodes: u32) -> Vec<(u32, u32)> {
+/// First and last CPU of every node; the first nodes take what does not divide evenly. `None`: the node has memory alone.
+fn node_cpus(vcpus: u32, nodes: u32) -> Vec<Option<(u32, u32)>> {
     let mut first = 0;
     (0..nodes)
         .map(|node| {
             let count = vcpus / nodes + u32::from(node < vcpus % nodes);
-            let range = (first, first + count - 1);
             first += count;
-            range
+            (count > 0).then(|| (first - count, first - 1))
         })
         .collect()
 }
@@ -312,6 +312,14 @@ mod tests {
             .join(" ")
     }
 
+    #[test]
+    fn a_node_may_have_memory_alone() {
+        assert_eq!(node_cpus(1, 3), [Some((0, 0)), None, None]);
+        let text = text(&boot(1, 2, true), Accel::Tcg { thread_mode: ThreadMode::Single, slice_us: None });
+        assert!(text.contains("-numa node,nodeid=0,memdev=mem0,cpus=0-0 -object"), "{text}");
+        assert!(text.contains("-numa node,nodeid=1,memdev=mem1 -"), "{text}");
+    }
+
     fn boot(vcpus: u32, nodes: u32, cost: bool) -> Boot {
         Boot { cost, ..Boot::new(vcpus, nodes) }
     }
@@ -320,7 +328,7 @@ mod tests {
     fn nodes_share_every_cpu_once() {
         for vcpus in 1..=64 {
             for nodes in 1..=vcpus.min(8) {
-                let ranges = node_cpus(vcpus, nodes);
+                let ranges: Vec<_> = node_cpus(vcpus, nodes).into_iter().flatten().collect();
                 assert_eq!(ranges.len(), nodes as usize);
                 let mut next = 0;
                 for (first, last) in ranges {
