@@ -273,7 +273,7 @@ impl Matrix {
                     // Not a gap in the measurement: with fewer threads the workload does not exist.
                     continue;
                 }
-                if needs_nodes && (nodes > vcpus || nodes < 2) {
+                if needs_nodes && vcpus.min(nodes) < 2 {
                     if !is_first {
                         continue;
                     }

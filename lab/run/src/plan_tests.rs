@@ -44,6 +44,19 @@ fn numbers_out_of_range_are_usage_errors() {
     matrix().validate().expect("the unchanged matrix is right");
 }
 
+/// A workload that needs two nodes runs on those that have CPUs.
+#[test]
+fn where_cost_is_counted_nodes_may_have_memory_alone() {
+    let workloads = vec!["gups".into(), "migrate".into()];
+    let mut matrix = Matrix { workloads, vcpus: vec![2], nodes: Some(4), repeats: 1, ..matrix() };
+    matrix.validate().expect_err("without cost each node needs a CPU");
+    matrix.cost = true;
+    matrix.validate().expect("memory alone is enough");
+    let plan = matrix.plan(&catalog()).expect("plans");
+    assert_eq!(plan.boots.iter().map(|boot| boot.nodes).collect::<Vec<_>>(), [4, 4]);
+    assert!(plan.skips.is_empty());
+}
+
 #[test]
 fn instructions_are_the_time_of_one_cpu_and_counted_apart_on_several() {
     let cost = |vcpus: &[u32]| Matrix { cost: true, vcpus: vcpus.to_vec(), ..matrix() };
