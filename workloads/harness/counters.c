@@ -54,6 +54,8 @@ const char *const counter_names[COUNTERS] = {
 	[READS_REMOTE] = "reads_remote",
 	[READS_LOCAL_LEAF] = "reads_local_leaf",
 	[READS_REMOTE_LEAF] = "reads_remote_leaf",
+	[READS_LOCAL_USER] = "reads_local_user",
+	[READS_REMOTE_USER] = "reads_remote_user",
 	[KERNEL_INSTRUCTIONS] = "kernel_instructions",
 	[SPIN_INSTRUCTIONS] = "spin_instructions",
 	[HANDLER_INSTRUCTIONS] = "handler_instructions",
@@ -191,6 +193,8 @@ static void read_machine(struct sample *sample)
 		{ "speculative_reads_local_1", READS_LOCAL_LEAF },
 		{ "reads_remote_1", READS_REMOTE_LEAF },
 		{ "speculative_reads_remote_1", READS_REMOTE_LEAF },
+		{ "lower_reads_local_1", READS_LOCAL_USER },
+		{ "lower_reads_remote_1", READS_REMOTE_USER },
 	};
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {

@@ -50,6 +50,8 @@ enum counter {
 	READS_REMOTE,
 	READS_LOCAL_LEAF,
 	READS_REMOTE_LEAF,
+	READS_LOCAL_USER,
+	READS_REMOTE_USER,
 	/* Of the kernel, where the machine tells them apart; in the order of its CPUID leaf. */
 	KERNEL_INSTRUCTIONS,
 	SPIN_INSTRUCTIONS,

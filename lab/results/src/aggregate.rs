@@ -285,6 +285,8 @@ impl<'a> Group<'a> {
             reads_remote_per_unit: self.per_unit("reads_remote"),
             reads_local_leaf_per_unit: self.per_unit("reads_local_leaf"),
             reads_remote_leaf_per_unit: self.per_unit("reads_remote_leaf"),
+            reads_local_user_per_unit: self.per_unit("reads_local_user"),
+            reads_remote_user_per_unit: self.per_unit("reads_remote_user"),
             needed_per_unit: self.per_unit("needed"),
             unasked_per_unit: self.per_unit("unasked"),
             kernel_instructions_per_unit: self.per_unit("kernel_instructions"),

@@ -39,6 +39,8 @@ const COMPARED: &[&str] = &[
     "reads_remote",
     "reads_local_leaf",
     "reads_remote_leaf",
+    "reads_local_user",
+    "reads_remote_user",
     "elided",
     "elided_none",
 ];

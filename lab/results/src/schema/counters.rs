@@ -321,6 +321,20 @@ pub const COUNTERS: &[Counter] = &[
         get: |row| row.reads_remote_leaf_per_unit,
     },
     Counter {
+        key: "reads_local_user",
+        title: "local PTE reads, user",
+        meaning: "Of the local PTE reads, those for addresses of programs. The kernel's own memory has one table for all nodes.",
+        source: Source::Machine,
+        get: |row| row.reads_local_user_per_unit,
+    },
+    Counter {
+        key: "reads_remote_user",
+        title: "remote PTE reads, user",
+        meaning: "Of the remote PTE reads, those for addresses of programs.",
+        source: Source::Machine,
+        get: |row| row.reads_remote_user_per_unit,
+    },
+    Counter {
         key: "elided",
         title: "elided pages",
         meaning: "Pages that needed a flush and that a proof let off, in whole or for all CPUs but some.",

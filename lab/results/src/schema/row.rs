@@ -166,6 +166,11 @@ pub struct Row {
     pub reads_local_leaf_per_unit: Option<Spread>,
     #[serde(default)]
     pub reads_remote_leaf_per_unit: Option<Spread>,
+    /// ... and of these, the ones for addresses of programs; null on machines of before 0.2.
+    #[serde(default)]
+    pub reads_local_user_per_unit: Option<Spread>,
+    #[serde(default)]
+    pub reads_remote_user_per_unit: Option<Spread>,
     /// Of those received, the targets that held something to be flushed, or about whom nobody asked ...
     #[serde(default)]
     pub needed_per_unit: Option<Spread>,
@@ -228,10 +233,13 @@ impl Row {
         Some(self.received_per_unit?.median - self.needed_per_unit?.median)
     }
 
-    /// PTEs that walks read on another node, in per cent of those they read, of the medians; `None` where they read none.
+    /// PTEs of programs' addresses that walks read on another node, in per cent of those they read, of the medians; of all
+    /// addresses where the machine did not tell them apart; `None` where they read none.
     pub fn remote_leaf_percent(&self) -> Option<f64> {
-        let (local, remote) =
-            (self.reads_local_leaf_per_unit?.median, self.reads_remote_leaf_per_unit?.median);
+        let (local, remote) = match (self.reads_local_user_per_unit, self.reads_remote_user_per_unit) {
+            (Some(local), Some(remote)) => (local.median, remote.median),
+            _ => (self.reads_local_leaf_per_unit?.median, self.reads_remote_leaf_per_unit?.median),
+        };
         (local + remote > 0.0).then(|| remote / (local + remote) * 100.0)
     }
 

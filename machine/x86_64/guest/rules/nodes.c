@@ -66,21 +66,33 @@ static void expect_loads(const struct tlb_stats *stats, unsigned int local, unsi
 		local /= 10;
 		remote /= 10;
 	}
-	for (unsigned int i = SPECULATIVE_LOCAL; i < STATS_NODES; i++)
+	for (unsigned int i = SPECULATIVE_LOCAL; i < LOWER_LOCAL; i++)
 		CHECK(!stats->at[i], "line %d: counter %u moved by %lu", line, i, stats->at[i]);
+	for (unsigned int i = 0; i < 2; i++) {
+		uint64_t all = stats->at[LOADS_LOCAL + 5 * i], wanted = address >> 63 ? 0 : all;
+
+		CHECK(stats->at[LOWER_LOCAL + i] == wanted, "line %d: %lu of %lu PTEs are of the lower half", line,
+		      stats->at[LOWER_LOCAL + i], all);
+	}
 }
 
-/* Reads the page through tables there, on this CPU. */
-static void expect_way(const struct way *way, unsigned int local, unsigned int remote, int line)
+/* Reads the page at `to` through tables there, on this CPU. */
+static void expect_way_to(uint64_t to, const struct way *way, unsigned int local, unsigned int remote, int line)
 {
 	struct tlb_stats stats;
 
-	address = window(PAGE_1G * 3 + PAGE_2M * 5 + PAGE_BYTES * 7);
+	address = to;
 	way_make(way, address, 1, frame_alloc(OLD) | P | PAGE_FLAGS);
 	cr3_write(way->at[4]);
 	stats = oracle_measure(read_it);
 	cr3_write((uint64_t)boot_pml4);
 	expect_loads(&stats, local, remote, line);
+}
+#define EXPECT_WAY_TO(to, way, local, remote) expect_way_to(to, &(way), local, remote, __LINE__)
+
+static void expect_way(const struct way *way, unsigned int local, unsigned int remote, int line)
+{
+	expect_way_to(window(PAGE_1G * 3 + PAGE_2M * 5 + PAGE_BYTES * 7), way, local, remote, line);
 }
 #define EXPECT_WAY(way, local, remote) expect_way(&(way), local, remote, __LINE__)
 
@@ -312,9 +324,12 @@ RULE(1711, "reads of speculative walks have counters of their own, and all four 
 		after = oracle_stats(this_cpu()->id);
 		for (unsigned int i = 0; i < STATS_NODES; i++)
 			after.at[i] -= before.at[i];
-		for (unsigned int i = LOADS_LOCAL; i < STATS_NODES; i++)
+		for (unsigned int i = LOADS_LOCAL; i < LOWER_LOCAL; i++)
 			sum += after.at[i];
 		CHECK(sum == after.at[WALK_LOADS], "%lu instead of %lu", sum, after.at[WALK_LOADS]);
+		for (unsigned int i = 0; i < 2; i++)
+			CHECK(after.at[LOWER_LOCAL + i] == after.at[LOADS_LOCAL + 5 * i] + after.at[SPECULATIVE_LOCAL + 5 * i],
+			      "%lu PTEs of the lower half", after.at[LOWER_LOCAL + i]);
 		CHECK(after.at[SPECULATIVE_WALKS] < 50000 && now_us() - begin < 20000000, "they do not move");
 	} while (!loads(&after, SPECULATIVE_LOCAL) || !loads(&after, SPECULATIVE_REMOTE) || !loads(&after, LOADS_REMOTE));
 }
@@ -330,4 +345,15 @@ RULE(1712, "five levels: the fifth counts, too", DOC, ORACLE | NODES | LA57 | QU
 	CHECK(legacy_trip(CR4_BASE | CR4_LA57, (uint32_t)root5) == 0, "five-level paging cannot be entered");
 	stats = oracle_measure(read_it);
 	expect_loads(&stats, 1111, 10000, __LINE__);
+}
+
+RULE(1713, "PTEs of addresses with bit 63 set are not among those of the lower half", DOC,
+     ORACLE | NODES | QUIET | LARGE, "loads-lower-all")
+{
+	struct way near = way_near(), far = way_near();
+
+	far.at[1] = table_at(PLACE_1);
+	EXPECT_WAY_TO(0xffff800000000000ul + PAGE_2M * 5, near, 1111, 0);
+	EXPECT_WAY_TO(0xffff800000000000ul + PAGE_2M * 5, far, 1110, 1);
+	EXPECT_WAY(far, 1110, 1);
 }

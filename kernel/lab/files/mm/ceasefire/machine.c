@@ -60,6 +60,8 @@ static const char * const stat_names[] = {
 	"speculative_reads_remote_3",
 	"speculative_reads_remote_4",
 	"speculative_reads_remote_5",
+	"lower_reads_local_1",
+	"lower_reads_remote_1",
 };
 
 static u32 machine_msr __ro_after_init;
