@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 fn main() {
-    let rooms = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../kernel");
+    // Asked when it runs: a checkout may have been moved since this was compiled.
+    let here = env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it");
+    let rooms = Path::new(&here).join("../../kernel");
     println!("cargo:rerun-if-changed={}", rooms.display());
     let list = fs::read_dir(&rooms).unwrap_or_else(|error| panic!("{}: {error}", rooms.display()));
     let mut names: Vec<String> = list
