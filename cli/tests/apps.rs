@@ -30,6 +30,7 @@ fn what_apache_costs_is_its_requests() {
 }
 
 #[test]
+#[ignore = "long: make test-longer"]
 fn pbzip2_in_a_small_cgroup_swaps_under_its_own_threads() {
     let out = Scratch::new("pbzip2");
     let results = lab_run(&out, &["pbzip2", "--cpus", "8", "--repeats", "1"]);

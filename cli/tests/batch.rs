@@ -81,6 +81,7 @@ fn a_slab_is_one_flush_or_one_for_each_page() {
 
 /// Nothing is lost, and every page that is cleaned without a flush is asked about; with ABIS in each mode.
 #[test]
+#[ignore = "more boots: make test-batch-all"]
 fn nothing_is_lost() {
     nothing_is_lost_in("full+on");
 }

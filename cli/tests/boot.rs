@@ -34,19 +34,10 @@ fn boots(args: &[&str]) -> serde_json::Value {
     results
 }
 
-/// Every two of these meet in some boot; `every_shape` has the rest.
+/// Each of these in some boot; `every_shape` has each with each.
 #[test]
-fn pcid_and_five_levels_in_pairs_of_shapes() {
-    for (cpus, thread_mode, la57) in [
-        ("1", "single", "off"),
-        ("1", "multi", "on"),
-        ("2", "single", "on"),
-        ("2", "multi", "off"),
-        ("8", "single", "off"),
-        ("8", "multi", "on"),
-        ("16", "single", "on"),
-        ("16", "multi", "off"),
-    ] {
+fn pcid_and_five_levels() {
+    for (cpus, thread_mode, la57) in [("1", "single", "off"), ("2", "multi", "on"), ("8", "single", "on")] {
         boots_with_pcid(cpus, thread_mode, la57);
     }
 }
@@ -119,6 +110,7 @@ fn a_guest_on_a_busy_machine_tells_the_time() {
 /// Every micro row is there, none is empty, and the rows that must shoot down do: on a machine that takes every liberty,
 /// which changes what a TLB holds and never what a program computes.
 #[test]
+#[ignore = "long: make test-shapes"]
 fn the_micro_set_runs_whole_on_tlbs_that_take_every_liberty() {
     let out = Scratch::new("micro");
     let begun = Instant::now();

@@ -198,6 +198,7 @@ fn matrix(kernel: &str, clear: &str) {
 }
 
 #[test]
+#[ignore = "more boots: make test-claim-all"]
 fn idle_pages_change_for_free_after_two_rounds_and_never_before() {
     matrix("abis:idle", "page-idle");
 }

@@ -12,6 +12,7 @@ fn instructions_repeat_across_boots() {
 
 /// The speculative walker's moments come from a seed, and under icount from the guest's own clock.
 #[test]
+#[ignore = "more boots: make test-longer"]
 fn so_they_do_with_a_speculative_walker() {
     repeats(&["munmap", "mmap-latency"], "hardware");
 }
@@ -47,6 +48,7 @@ fn repeats(workloads: &[&str], tlb: &str) {
 
 /// On several vCPUs the machine counts, and each spared target shows: a handler of some 300 instructions and a flush.
 #[test]
+#[ignore = "more boots: make test-longer"]
 fn the_kernels_instructions_are_counted_on_eight_vcpus() {
     let out = Scratch::new("net");
     let kernels = "abis:off,abis:full";

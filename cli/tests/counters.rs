@@ -37,6 +37,7 @@ fn exactly_n_at(vcpus: u64) {
 
 /// Switches between two processes on one CPU: with PCIDs both keep their translations.
 #[test]
+#[ignore = "more boots: make test-longer"]
 fn a_switch_of_processes_walks_less_with_pcid() {
     let walks = |kernel_args: &str| {
         let out = Scratch::new("counters-pcid");
@@ -76,6 +77,7 @@ fn the_machine_counts_the_same_interrupts() {
 
 /// Linux asks every CPU, whichever nodes have used a region and wherever its page table lies. Walks need none.
 #[test]
+#[ignore = "more boots: make test-longer"]
 fn nodes_make_no_difference_to_linux() {
     let out = Scratch::new("counters-nodes");
     let run = |words: &str| {
@@ -178,6 +180,7 @@ fn eight_vcpus() {
 }
 
 #[test]
+#[ignore = "more boots: make test-longer"]
 fn sixteen_vcpus() {
     exactly_n_at(16);
 }

@@ -34,16 +34,6 @@ fn run_all(kernels: Vec<(&str, Option<&str>)>, subset: &str, patience: &str, lea
 /// Against the list alone: the unchanged kernel, whose tests the list was made from, costs a build of its own. The debug
 /// kernel is there already, and asks the oracle at each of their elisions.
 #[test]
-fn the_short_subset_is_as_on_an_unchanged_kernel_while_off() {
-    run_all(vec![("abis-debug", Some("off"))], "short", "2", 20);
-}
-
-#[test]
-fn the_short_subset_is_as_on_an_unchanged_kernel_while_idle() {
-    run_all(vec![("abis-debug", Some("idle"))], "short", "2", 20);
-}
-
-#[test]
 fn the_short_subset_is_as_on_an_unchanged_kernel_in_mode_full() {
     run_all(vec![("abis-debug", Some("full"))], "short", "2", 20);
 }

@@ -130,6 +130,7 @@ fn ctrl_c_while_a_guest_runs_leaves_nothing_running() {
 
 /// Seconds after the start at which the build is interrupted: fetching, unpacking, compiling.
 #[test]
+#[ignore = "long: make test-longer"]
 fn ctrl_c_in_every_stage_of_a_build_leaves_nothing_behind() {
     let cache = Scratch::new("build-cache");
     for seconds in [0, 1, 4, 12, 20] {
@@ -152,6 +153,7 @@ fn ctrl_c_in_every_stage_of_a_build_leaves_nothing_behind() {
 }
 
 #[test]
+#[ignore = "long: make test-longer"]
 fn a_damaged_cache_entry_is_said_and_made_again() {
     let cache = Scratch::new("damaged");
     // No control: what other programs do to the counts of a busy host is not the question here.

@@ -75,6 +75,7 @@ fn pages_of_one_cpu_are_flushed_there() {
 }
 
 #[test]
+#[ignore = "more boots: make test-full-all"]
 fn gathers_that_overlap_read_nothing_stale() {
     // Of 2,400 sweeps some 40 are proven.
     let results = clean(&["overlap", "--units", "1000"], &FOUR);
@@ -148,6 +149,7 @@ fn nobody_reads_stale() {
 
 /// True races, and few instructions between them.
 #[test]
+#[ignore = "more boots: make test-full-all"]
 fn nobody_reads_stale_on_two_host_threads() {
     let shape = ["--cpus", "2", "--nodes", "2", "--tlb", "hardware", "--thread-mode", "multi"];
     let results = clean(&["stress-mix", "owner", "--units", "300"], &shape);
@@ -298,6 +300,7 @@ fn adaptation_promises_no_more_than_it_keeps() {
 }
 
 #[test]
+#[ignore = "more boots: make test-full-all"]
 fn adaptation_has_a_switch() {
     let file = "/sys/kernel/mm/abis/adaptive";
     let shape = ["--cpus", "2", "--tlb", "hardware"];
@@ -317,6 +320,7 @@ fn adaptation_has_a_switch() {
 /// mprotect() as a barrier for the whole process: none for a fresh page, unless the process refuses; and for the
 /// same page again and again none only if the process has said that it relies on none.
 #[test]
+#[ignore = "more boots: make test-full-all"]
 fn a_process_that_refuses_keeps_its_barriers_and_one_that_opts_in_has_none() {
     let shape = ["--cpus", "8", "--tlb", "hardware,speculation-us=0"];
     let args = |set: &[&'static str]| {
@@ -398,6 +402,7 @@ fn mprotect_of_several_vmas_flushes_at_most_once_more() {
 
 /// What mprotect() changes is inserted, and takes effect: nobody writes what is read-only, nobody reads what is old.
 #[test]
+#[ignore = "more boots: make test-full-all"]
 fn what_mprotect_inserts_has_its_new_rights() {
     let args = ["stress-mix", "--set", "opt-in=1", "--cpus", "4", "--nodes", "2", "--tlb", "hardware"];
     let results = checked::clean(&args, &kernel("full", ""));
