@@ -27,18 +27,7 @@ fn logs(out: &Path) -> Vec<(String, SystemTime)> {
 fn one_figure_is_measured_once_and_shown() {
     let out = Scratch::new("paper");
     let dir = out.0.to_string_lossy().into_owned();
-    let args = [
-        "lab",
-        "paper",
-        "--only",
-        "figure-5",
-        "--repeats",
-        "1",
-        "--kernel",
-        "vanilla",
-        "--out",
-        &dir,
-    ];
+    let args = ["lab", "paper", "--only", "figure-5", "--repeats", "1", "--kernel", "vanilla", "--out", &dir];
     let said = succeed(&mut ceasefire(&args));
     assert!(said.stdout.contains("vm-scalability: six cases (figure-5)"), "{}", said.stdout);
     let text = fs::read_to_string(out.0.join("paper.json")).expect("paper.json");
