@@ -88,6 +88,7 @@ impl Drop for Busy {
 
 /// Where Linux times its counter itself, a busy machine makes a guest's clock run several times too fast.
 #[test]
+#[ignore = "more boots: make test-shapes"]
 fn a_guest_on_a_busy_machine_tells_the_time() {
     let _busy = Busy::new();
     let command = "cat /proc/cmdline /proc/uptime; sleep 10; cat /proc/uptime";
@@ -140,6 +141,7 @@ fn the_micro_set_runs_whole_on_tlbs_that_take_every_liberty() {
 
 /// Whoever writes back: one thread in its call, or the kernel's own thread. And page by page in each mapping.
 #[test]
+#[ignore = "more boots: make test-shapes"]
 fn each_page_written_back_is_one_shootdown_in_each_mapping() {
     for (by, mappings) in [("msync", 2), ("fsync", 1), ("sync_file_range", 1), ("kworker", 1)] {
         let (by, mapped) = (format!("by={by}"), format!("mappings={mappings}"));
@@ -177,6 +179,7 @@ fn what_was_synced_is_in_the_store_and_one_lost_word_is_told() {
 
 /// Only kernels with ext4 and loop devices have it.
 #[test]
+#[ignore = "more boots: make test-shapes"]
 fn a_file_system_that_the_kernel_lacks_is_a_skip() {
     let out = Scratch::new("ext4");
     let out_dir = out.0.to_string_lossy().into_owned();

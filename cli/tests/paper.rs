@@ -24,6 +24,7 @@ fn logs(out: &Path) -> Vec<(String, SystemTime)> {
 
 /// A kernel that is off: what is looked at is the way from boots to the page, not a gain.
 #[test]
+#[ignore = "more boots: make test-longer"]
 fn one_figure_is_measured_once_and_shown() {
     let out = Scratch::new("paper");
     let dir = out.0.to_string_lossy().into_owned();

@@ -364,6 +364,7 @@ fn mprotect_of_private_pages(all: &[u32]) {
 }
 
 #[test]
+#[ignore = "more boots: make test-full-all"]
 fn mprotect_of_private_pages_flushes_no_more() {
     mprotect_of_private_pages(&[32, 33]);
 }
@@ -413,6 +414,7 @@ fn what_mprotect_inserts_has_its_new_rights() {
 
 /// Whoever populates spares others the faults.
 #[test]
+#[ignore = "more boots: make test-full-all"]
 fn what_is_populated_is_not_hidden() {
     for by in ["by=mmap", "by=madvise", "by=pin"] {
         let results = clean(&["populate", "--set", by], &["--cpus", "4", "--tlb", "hardware"]);
@@ -426,6 +428,7 @@ fn what_is_populated_is_not_hidden() {
 
 /// What one thread has in its TLB alone, nobody else can tell from any other page: samplers, mlock(), mprotect().
 #[test]
+#[ignore = "more boots: make test-full-all"]
 fn nobody_notices_what_is_hidden() {
     let args = [&["hidden"][..], &FOUR].concat();
     for mode in ["off", "full"] {
