@@ -46,6 +46,12 @@ static inline u64 numapte_replica(enum numapte_level level, u64 entry)
 	return entry & ~NUMAPTE_SOFTWARE;
 }
 
+/* Is there something to copy at a fill? What is there already is right, and may be dirty. */
+static inline bool numapte_must_copy(enum numapte_level level, u64 entry, u64 replica)
+{
+	return numapte_replica(level, entry) && !numapte_walkable(replica);
+}
+
 /* What a fill copies. @accessed: it is the entry of the fault; a neighbour has not been used on this node. */
 static inline u64 numapte_copy(enum numapte_level level, u64 entry, bool accessed)
 {
@@ -55,7 +61,7 @@ static inline u64 numapte_copy(enum numapte_level level, u64 entry, bool accesse
 	return accessed ? entry | NUMAPTE_ACCESSED : entry & ~NUMAPTE_ACCESSED;
 }
 
-/* What the upper table of a node holds where the canonical one holds @entry, and @page is the node's page of that table. */
+/* What a node's upper table holds where the canonical one holds @entry; @page: the node's page of the table below. */
 static inline u64 numapte_link(u64 entry, u64 page)
 {
 	return (entry & ~(NUMAPTE_FRAME | NUMAPTE_ACCESSED)) | page;
@@ -89,6 +95,15 @@ static inline u64 numapte_fold(u64 entry, u64 replica)
 	return entry | numapte_found(entry, replica);
 }
 
+/*
+ * Would a plain store of @entry over @replica lose what hardware has set? Only after a plain
+ * read and without a clear between: nobody may do so where another CPU can write (debug).
+ */
+static inline bool numapte_loses(u64 entry, u64 replica)
+{
+	return replica & NUMAPTE_RW && numapte_found(entry, replica) & (NUMAPTE_DIRTY | NUMAPTE_SAVED_DIRTY);
+}
+
 /* A replica after ptep_set_wrprotect(); its dirty bit goes to the canonical entry: numapte_found() of the old one. */
 static inline u64 numapte_wrprotect(u64 replica)
 {
@@ -112,7 +127,7 @@ static inline enum numapte_place numapte_place(enum numapte_level level, bool ho
 	return level == NUMAPTE_PTE ? NUMAPTE_CANONICAL : NUMAPTE_NOWHERE;
 }
 
-/* How far a replica, or all of a table, is on its way out. Each step comes after the one before, for all nodes and CPUs. */
+/* How far a replica, or all of a table, is on its way out. A step begins when the one before is done on all nodes and CPUs. */
 enum numapte_leaving { NUMAPTE_LINKED, NUMAPTE_UNLINKED, NUMAPTE_FLUSHED, NUMAPTE_FOLDED };
 
 /* Until the flush, CPUs set A and D in it. */
