@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Page tables replicated per NUMA node: what the rest of Linux calls. See mm/numapte.
+ * Where the key is off, or an address space has one tree, each of these is a nop.
+ */
+#ifndef _LINUX_NUMAPTE_H
+#define _LINUX_NUMAPTE_H
+
+#include <linux/mm.h>
+#include <linux/pgtable.h>
+
+struct task_struct;
+
+#ifdef CONFIG_NUMAPTE
+
+void __numapte_mm_free(struct mm_struct *mm);
+pgd_t *__numapte_pgd(struct mm_struct *mm);
+pgd_t *__numapte_loaded_pgd(struct mm_struct *mm);
+void __numapte_switched(struct mm_struct *mm, struct task_struct *task);
+void __numapte_resume(void);
+vm_fault_t __numapte_fault(struct vm_area_struct *vma, unsigned long addr, vm_fault_t ret);
+struct page *__numapte_table_pop(struct page *page);
+void __numapte_table_drop(struct mm_struct *mm, struct page *page);
+pte_t __numapte_copied_pte(pte_t *ptep, int nr, pte_t pte);
+void numapte_mm_init(struct mm_struct *mm);
+
+/* arch/x86/mm */
+void numapte_root_ctor(struct mm_struct *mm, pgd_t *pgd);
+void numapte_root_dtor(pgd_t *pgd);
+void numapte_reload(void *mm);
+
+/* The last reference to @mm is gone: no CPU has one of its trees loaded, lazily neither. */
+static inline void numapte_mm_free(struct mm_struct *mm)
+{
+	if (numapte_on())
+		__numapte_mm_free(mm);
+}
+
+/* What this CPU is to load for @mm. Interrupts are off. */
+static inline pgd_t *numapte_pgd(struct mm_struct *mm)
+{
+	return numapte_on() ? __numapte_pgd(mm) : mm->pgd;
+}
+
+/* What this CPU has loaded if that is a tree of @mm, else mm->pgd. Interrupts are off. */
+static inline pgd_t *numapte_loaded_pgd(struct mm_struct *mm)
+{
+	return numapte_on() ? __numapte_loaded_pgd(mm) : mm->pgd;
+}
+
+/* This CPU has switched to @mm, and is to run @task, or nobody yet. Interrupts are off. */
+static inline void numapte_switched(struct mm_struct *mm, struct task_struct *task)
+{
+	if (numapte_on())
+		__numapte_switched(mm, task);
+}
+
+/* The current task goes back to user mode. No locks are held. */
+static inline void numapte_resume(void)
+{
+	if (numapte_on())
+		__numapte_resume();
+}
+
+/*
+ * A fault of @vma has been handled, with @ret: let this node's tree have the entry. The
+ * lock of @mm or of @vma is held unless @ret says otherwise. Return: @ret, or with
+ * VM_FAULT_OOM if there was no memory for the upper levels.
+ */
+static inline vm_fault_t numapte_fault(struct vm_area_struct *vma, unsigned long addr,
+				       vm_fault_t ret)
+{
+	return numapte_on() ? __numapte_fault(vma, addr, ret) : ret;
+}
+
+/* One after the other the replicas of @page, a table that nothing leads to any more; NULL: no more. */
+static inline struct page *numapte_table_pop(struct page *page)
+{
+	return numapte_on() ? __numapte_table_pop(page) : NULL;
+}
+
+/*
+ * @page is an empty PTE table that nothing leads to any more; the flush that every CPU but
+ * the lazy ones has seen is over. Give its replicas back. Does not sleep.
+ */
+static inline void numapte_table_drop(struct mm_struct *mm, struct page *page)
+{
+	if (numapte_on())
+		__numapte_table_drop(mm, page);
+}
+
+/*
+ * Reads for which it matters whether a CPU of any node has used or written the page: the
+ * canonical entry with what hardware has set in the replicas. The lock is held.
+ */
+static inline pte_t numapte_ptep_get(pte_t *ptep)
+{
+	return numapte_on() ? __pte(__numapte_read(&ptep->pte)) : ptep_get(ptep);
+}
+
+static inline pmd_t numapte_pmdp_get(pmd_t *pmdp)
+{
+	return numapte_on() ? __pmd(__numapte_read(&pmdp->pmd)) : pmdp_get(pmdp);
+}
+
+/* A shared PMD table has replicas of one address space, and is in another's trees. */
+static inline bool numapte_may_share_pmd(void)
+{
+	return !numapte_on();
+}
+
+/* @pte, write-protected, is to be copied from @nr entries that just were: dirty if one of these is. */
+static inline pte_t numapte_copied_pte(pte_t *ptep, int nr, pte_t pte)
+{
+	return numapte_on() ? __numapte_copied_pte(ptep, nr, pte) : pte;
+}
+
+static inline pmd_t numapte_copied_pmd(pmd_t *pmdp, pmd_t pmd)
+{
+	pte_t pte = __pte(pmd_val(pmd));
+
+	return numapte_on() ? __pmd(pte_val(__numapte_copied_pte((pte_t *)pmdp, 1, pte))) : pmd;
+}
+
+#else
+
+static inline bool numapte_may_share_pmd(void) { return true; }
+static inline void numapte_mm_init(struct mm_struct *mm) { }
+static inline void numapte_mm_free(struct mm_struct *mm) { }
+static inline pgd_t *numapte_pgd(struct mm_struct *mm) { return mm->pgd; }
+static inline pgd_t *numapte_loaded_pgd(struct mm_struct *mm) { return mm->pgd; }
+static inline void numapte_switched(struct mm_struct *mm, struct task_struct *task) { }
+static inline void numapte_resume(void) { }
+
+static inline vm_fault_t numapte_fault(struct vm_area_struct *vma, unsigned long addr,
+				       vm_fault_t ret)
+{
+	return ret;
+}
+
+static inline struct page *numapte_table_pop(struct page *page) { return NULL; }
+static inline void numapte_table_drop(struct mm_struct *mm, struct page *page) { }
+#define numapte_ptep_get(ptep)			ptep_get(ptep)
+#define numapte_pmdp_get(pmdp)			pmdp_get(pmdp)
+static inline pte_t numapte_copied_pte(pte_t *ptep, int nr, pte_t pte) { return pte; }
+static inline pmd_t numapte_copied_pmd(pmd_t *pmdp, pmd_t pmd) { return pmd; }
+
+#endif
+#endif

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Boot parameter numapte=, /sys/kernel/mm/numapte/, /sys/kernel/debug/numapte/.
+ *
+ * A process has the mode that was on when its address space began, at fork() or exec(). What
+ * has trees keeps them until it ends, so the key stays on once it was: with mode off, a
+ * process without trees pays a look at each page table that it changes.
+ */
+
+#define pr_fmt(fmt) "numapte: " fmt
+
+#include <linux/debugfs.h>
+#include <linux/init.h>
+#include <linux/kobject.h>
+#include <linux/mutex.h>
+#include <linux/seq_file.h>
+#include <linux/string.h>
+#include <linux/sysfs.h>
+
+#include <asm/cpufeature.h>
+#include <asm/hypervisor.h>
+
+#include "numapte.h"
+
+static_assert(NUMAPTE_PRESENT == _PAGE_PRESENT && NUMAPTE_RW == _PAGE_RW);
+static_assert(NUMAPTE_ACCESSED == _PAGE_ACCESSED && NUMAPTE_DIRTY == _PAGE_DIRTY);
+static_assert(NUMAPTE_PSE == _PAGE_PSE && NUMAPTE_SAVED_DIRTY == _PAGE_SAVED_DIRTY);
+
+DEFINE_PER_CPU(struct numapte_stat, numapte_stat);
+DEFINE_STATIC_KEY_FALSE(numapte_key);
+EXPORT_SYMBOL(numapte_key);
+
+atomic_long_t numapte_pages[NUMAPTE_LEVELS][NUMAPTE_NODES];
+enum numapte_mode numapte_mode;
+u64 numapte_forced;
+unsigned int numapte_order = 9;
+
+static const char * const mode_names[] = { "off", "on", "eager" };
+static const char * const level_names[NUMAPTE_LEVELS] = { "pte", "pmd", "pud", "p4d", "root" };
+static DEFINE_MUTEX(mode_lock);
+static enum numapte_mode boot_mode __initdata;
+
+/* Whoever else flushes by mm->pgd, or has a second root beside it. */
+static const char *refusal(void)
+{
+	if (boot_cpu_has(X86_FEATURE_PTI))
+		return "page-table isolation is on (pti=off)";
+	if (hypervisor_is_type(X86_HYPER_MS_HYPERV))
+		return "Hyper-V flushes by the root of the page tables";
+	if (nr_node_ids > NUMAPTE_NODES)
+		return "there are more than 64 nodes";
+	return NULL;
+}
+
+static int set_mode(enum numapte_mode wanted)
+{
+	const char *why = wanted == MODE_OFF ? NULL : refusal();
+
+	if (why) {
+		pr_warn("stays off: %s\n", why);
+		return -EOPNOTSUPP;
+	}
+	mutex_lock(&mode_lock);
+	if (wanted != numapte_mode) {
+		if (wanted != MODE_OFF)
+			static_branch_enable(&numapte_key);
+		WRITE_ONCE(numapte_mode, wanted);
+		pr_info("%s\n", mode_names[wanted]);
+	}
+	mutex_unlock(&mode_lock);
+	return 0;
+}
+
+static ssize_t mode_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%s\n", mode_names[READ_ONCE(numapte_mode)]);
+}
+
+static ssize_t mode_store(struct kobject *kobj, struct kobj_attribute *attr,
+			  const char *buf, size_t count)
+{
+	int wanted = sysfs_match_string(mode_names, buf);
+
+	return wanted < 0 ? wanted : set_mode(wanted) ?: count;
+}
+
+static ssize_t order_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%u\n", READ_ONCE(numapte_order));
+}
+
+static ssize_t order_store(struct kobject *kobj, struct kobj_attribute *attr,
+			   const char *buf, size_t count)
+{
+	unsigned int order;
+	int err = kstrtouint(buf, 10, &order);
+
+	if (err)
+		return err;
+	if (order > 9)
+		return -EINVAL;
+	WRITE_ONCE(numapte_order, order);
+	return count;
+}
+
+static struct kobj_attribute mode_attr = __ATTR_RW(mode);
+static struct kobj_attribute order_attr = __ATTR_RW(order);
+static struct attribute *numapte_attrs[] = { &mode_attr.attr, &order_attr.attr, NULL };
+static const struct attribute_group numapte_group = { .name = "numapte", .attrs = numapte_attrs };
+
+static int __init numapte_setup(char *arg)
+{
+	int wanted = match_string(mode_names, ARRAY_SIZE(mode_names), arg ?: "");
+
+	if (wanted < 0) {
+		pr_err("numapte=%s is none of: off, on, eager; stays off\n", arg ?: "");
+		return wanted;
+	}
+	boot_mode = wanted;
+	return 0;
+}
+early_param("numapte", numapte_setup);
+
+static int __init numapte_forced_setup(char *arg)
+{
+	return kstrtou64(arg ?: "", 0, &numapte_forced);
+}
+early_param("numapte_forced", numapte_forced_setup);
+
+static int counters_show(struct seq_file *file, void *unused)
+{
+	struct numapte_stat sum = { };
+	int cpu, level, node;
+
+	for_each_possible_cpu(cpu) {
+		const u64 *from = (const u64 *)per_cpu_ptr(&numapte_stat, cpu);
+		u64 *to = (u64 *)&sum;
+		unsigned int i;
+
+		for (i = 0; i < sizeof(sum) / sizeof(u64); i++)
+			to[i] += READ_ONCE(from[i]);
+	}
+	seq_printf(file, "begun %llu\n", sum.begun);
+	seq_printf(file, "refused %llu\n", sum.refused);
+	seq_printf(file, "linked %llu\n", sum.linked);
+	seq_printf(file, "replicated %llu\n", sum.replicated);
+	seq_printf(file, "copy_faults %llu\n", sum.copy_faults);
+	seq_printf(file, "copied %llu\n", sum.copied);
+	seq_printf(file, "propagated %llu\n", sum.propagated);
+	seq_printf(file, "fallbacks %llu\n", sum.fallbacks);
+	seq_printf(file, "dropped %llu\n", sum.dropped);
+	for (level = 0; level < NUMAPTE_LEVELS; level++) {
+		long pages = 0;
+
+		for (node = 0; node < nr_node_ids; node++)
+			pages += atomic_long_read(&numapte_pages[level][node]);
+		seq_printf(file, "pages_%s %ld\n", level_names[level], pages);
+	}
+	for_each_online_node(node) {
+		long pages = 0;
+
+		for (level = 0; level < NUMAPTE_LEVELS; level++)
+			pages += atomic_long_read(&numapte_pages[level][node]);
+		seq_printf(file, "pages_node%d %ld\n", node, pages);
+	}
+	if (IS_ENABLED(CONFIG_NUMAPTE_DEBUG)) {
+		seq_printf(file, "audits %llu\n", sum.audits);
+		seq_printf(file, "audit_failures %llu\n", sum.audit_failures);
+	}
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(counters);
+
+static int __init numapte_init(void)
+{
+	struct dentry *dir = debugfs_create_dir("numapte", NULL);
+
+	debugfs_create_file("counters", 0444, dir, NULL, &counters_fops);
+	debugfs_create_x64("forced", 0644, dir, &numapte_forced);
+	numapte_debug_init(dir);
+	set_mode(boot_mode);
+	return sysfs_create_group(mm_kobj, &numapte_group);
+}
+late_initcall(numapte_init);

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Everything compared on demand, and deliberate breaks. */
+
+#define pr_fmt(fmt) "numapte: " fmt
+
+#include <linux/debugfs.h>
+#include <linux/init.h>
+#include <linux/seq_file.h>
+#include <linux/string.h>
+
+#include "numapte.h"
+
+static const struct {
+	const char *name;
+	const char *what;
+} mutants[MUTANTS] = {
+	[MUTANT_NONE] = { "none", "nothing is broken" },
+	[MUTANT_FULL_CANONICAL] = { "full-canonical", "entries are taken out of the canonical table alone" },
+	[MUTANT_WRPROTECT_UNFOLDED] = { "wrprotect-unfolded", "what a replica says was written is forgotten" },
+	[MUTANT_FOLD_WHOLE] = { "fold-whole", "a replica's whole entry is added" },
+	[MUTANT_STALE_COPY] = { "stale-copy", "what is copied was read before the lock was taken" },
+	[MUTANT_GATE_PRESENT] = { "gate-present", "entries that hardware cannot use are copied" },
+	[MUTANT_FREE_EARLY] = { "free-early", "a replica is freed before the flush" },
+	[MUTANT_ENABLE_NOT_LAZY] = { "enable-silent", "no CPU is told that there are trees" },
+	[MUTANT_CLEAR_CANONICAL] = { "clear-canonical", "entries are cleared in the canonical table alone" },
+	[MUTANT_DEPOSIT_KEPT] = { "deposit-kept", "a table that is put aside keeps its replicas" },
+	[MUTANT_STORE_CANONICAL] = { "store-canonical", "stores go to the canonical table alone" },
+	[MUTANT_YOUNG_CANONICAL] = { "young-canonical", "use is looked up in the canonical table alone" },
+	[MUTANT_FORK_PLAIN] = { "fork-plain", "fork() copies what the canonical entry says" },
+	[MUTANT_COPY_OVER] = { "copy-over", "a fill stores over what is there" },
+};
+
+enum numapte_mutant numapte_mutant_chosen;
+
+static int __init mutant_setup(char *arg)
+{
+	int i;
+
+	for (i = 0; i < MUTANTS; i++) {
+		if (strcmp(arg ?: "", mutants[i].name))
+			continue;
+		numapte_mutant_chosen = i;
+		if (i)
+			pr_warn("broken on purpose: %s (%s)\n", mutants[i].name, mutants[i].what);
+		return 0;
+	}
+	pr_err("numapte_mutant=%s is no break that this kernel knows\n", arg ?: "");
+	return -EINVAL;
+}
+early_param("numapte_mutant", mutant_setup);
+
+static int audit_show(struct seq_file *file, void *unused)
+{
+	numapte_audit_show(file);
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(audit);
+
+void __init numapte_debug_init(struct dentry *dir)
+{
+	debugfs_create_file("audit", 0400, dir, NULL, &audit_fops);
+}

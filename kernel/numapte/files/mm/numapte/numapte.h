@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What the files of mm/numapte share. */
+#ifndef MM_NUMAPTE_H
+#define MM_NUMAPTE_H
+
+#include <linux/mm.h>
+#include <linux/nodemask.h>
+#include <linux/numapte.h>
+#include <linux/percpu.h>
+
+#include "engine/engine.h"
+
+struct dentry;
+
+#define NUMAPTE_NODES	64	/* a mask of nodes is a u64 */
+#define NUMAPTE_LEVELS	(NUMAPTE_PGD + 1)
+#define ENTRIES		512
+
+/*
+ * What the trees use for one canonical table: ptdesc.pt_numapte of its page. NULL until
+ * another tree than the canonical one leads to it.
+ *
+ * Changed under the lock of the table's entries (PTE level), else under page_table_lock;
+ * read under the former, or while something keeps the table: its VMA, or exit.
+ */
+struct numapte_table {
+	u64 links;		/* nodes that have a page here */
+	u64 own;		/* those whose page is a replica, not the canonical page */
+	enum numapte_level level;
+	unsigned long *page[];	/* by node */
+};
+
+/* The trees of one address space: mm->context.numapte.mm. Published once, freed with the mm. */
+struct numapte_mm {
+	bool eager;
+	u64 nodes;		/* those that have run it */
+	struct numapte_table top;
+};
+
+enum numapte_mode { MODE_OFF, MODE_ON, MODE_EAGER };
+
+extern enum numapte_mode numapte_mode;
+extern u64 numapte_forced;	/* debug: nodes that get replicas although no CPU of theirs asks */
+extern unsigned int numapte_order;
+
+/* Summed over CPUs in /sys/kernel/debug/numapte/counters. */
+struct numapte_stat {
+	u64 begun;		/* address spaces that got trees */
+	u64 refused;		/* ... that may not have any */
+	u64 linked;		/* PTE tables that a tree shares with the canonical one */
+	u64 replicated;		/* PTE tables of which a node got a replica */
+	u64 copy_faults;	/* faults that copied into a replica */
+	u64 copied;		/* entries, at faults */
+	u64 propagated;		/* stores into canonical entries that went to replicas, too */
+	u64 fallbacks;		/* no memory on the node: shared, or from another node */
+	u64 dropped;		/* tables whose replicas were given back while the process ran */
+	u64 audits;		/* entries compared with a replica */
+	u64 audit_failures;
+};
+
+DECLARE_PER_CPU(struct numapte_stat, numapte_stat);
+extern atomic_long_t numapte_pages[NUMAPTE_LEVELS][NUMAPTE_NODES];
+
+#define numapte_count(field, nr)	this_cpu_add(numapte_stat.field, nr)
+
+/* table.c */
+struct numapte_table *numapte_of(const void *entry);
+struct numapte_table *numapte_table_alloc(enum numapte_level level, gfp_t gfp);
+struct numapte_table *numapte_table_upper(struct mm_struct *mm, struct page *page,
+					  enum numapte_level level);
+unsigned long *numapte_page_alloc(int node, enum numapte_level level);
+void numapte_page_free(unsigned long *page, int node, enum numapte_level level);
+void numapte_own(struct numapte_table *table, int node, unsigned long *page);
+
+/* fill.c */
+int numapte_fill(struct mm_struct *mm, struct numapte_mm *nm, unsigned long addr, int node,
+		 unsigned long *skip);
+
+/* The trees of @mm, or NULL. */
+static inline struct numapte_mm *numapte_trees(struct mm_struct *mm)
+{
+	/* Pairs with publish(): the roots are complete. */
+	return smp_load_acquire(&mm->context.numapte.mm);
+}
+
+static inline unsigned int entry_index(const unsigned long *entry)
+{
+	return ((unsigned long)entry & ~PAGE_MASK) / sizeof(*entry);
+}
+
+/* Nodes that get what is filled although no CPU of theirs has asked. */
+static inline u64 numapte_wanted(const struct numapte_mm *nm)
+{
+	return ((nm->eager ? READ_ONCE(nm->nodes) : 0) | READ_ONCE(numapte_forced)) &
+	       nm->top.own;
+}
+
+/* Deliberate breaks of the debug kernel: numapte_mutant=NAME. The number is the trap's. */
+enum numapte_mutant {
+	MUTANT_NONE,
+	MUTANT_FULL_CANONICAL,		/* T1 */
+	MUTANT_WRPROTECT_UNFOLDED,	/* T2 */
+	MUTANT_FOLD_WHOLE,		/* T3 */
+	MUTANT_STALE_COPY,		/* T4 */
+	MUTANT_GATE_PRESENT,		/* T5 */
+	MUTANT_FREE_EARLY,		/* T8 */
+	MUTANT_ENABLE_NOT_LAZY,		/* T9 */
+	MUTANT_CLEAR_CANONICAL,		/* T12 */
+	MUTANT_DEPOSIT_KEPT,		/* T14 */
+	MUTANT_STORE_CANONICAL,		/* a store that forgets the replicas */
+	MUTANT_YOUNG_CANONICAL,
+	MUTANT_FORK_PLAIN,		/* T30 */
+	MUTANT_COPY_OVER,		/* T31 */
+	MUTANTS
+};
+
+#ifdef CONFIG_NUMAPTE_DEBUG
+
+extern enum numapte_mutant numapte_mutant_chosen;
+
+void numapte_audit_entry(struct numapte_table *table, unsigned long *entry);
+void numapte_audit_show(struct seq_file *file);
+void numapte_debug_init(struct dentry *dir);
+
+static inline bool numapte_mutant(enum numapte_mutant mutant)
+{
+	return unlikely(READ_ONCE(numapte_mutant_chosen) == mutant);
+}
+
+#else
+
+static inline void numapte_audit_entry(struct numapte_table *table, unsigned long *entry) { }
+static inline void numapte_debug_init(struct dentry *dir) { }
+static inline bool numapte_mutant(enum numapte_mutant mutant) { return false; }
+
+#endif
+#endif

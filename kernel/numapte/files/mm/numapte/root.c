@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * When an address space gets a tree for each node, and what a CPU loads.
+ *
+ * It begins with mm->pgd alone. When a CPU of a second node is about to run one of its
+ * threads, that thread makes the trees on its way to user mode: a root for each node,
+ * empty but for the kernel's half, so that a switch never has to allocate. From then on
+ * mm->pgd is what Linux reads and changes, and no CPU walks it.
+ */
+
+#include <linux/gfp.h>
+#include <linux/mm.h>
+#include <linux/mutex.h>
+#include <linux/sched.h>
+#include <linux/sched/mm.h>
+#include <linux/slab.h>
+#include <linux/smp.h>
+
+#include <asm/mmu_context.h>
+#include <asm/pgalloc.h>
+#include <asm/tlbflush.h>
+
+#include "numapte.h"
+
+static DEFINE_MUTEX(begin_lock);
+
+void numapte_mm_init(struct mm_struct *mm)
+{
+	struct numapte_context *context = &mm->context.numapte;
+
+	/* dup_mm() has copied the parent's. */
+	context->mm = NULL;
+	context->home = NUMA_NO_NODE;
+	context->eligible = numapte_on() && READ_ONCE(numapte_mode) != MODE_OFF;
+}
+
+pgd_t *__numapte_pgd(struct mm_struct *mm)
+{
+	struct numapte_mm *nm = numapte_trees(mm);
+	unsigned long *root = nm ? nm->top.page[numa_node_id()] : NULL;
+
+	return root ? (pgd_t *)root : mm->pgd;
+}
+
+pgd_t *__numapte_loaded_pgd(struct mm_struct *mm)
+{
+	struct numapte_mm *nm = numapte_trees(mm);
+	pgd_t *pgd = __va(read_cr3_pa());
+	int node;
+
+	if (!nm)
+		return mm->pgd;
+	for (node = 0; node < nr_node_ids; node++) {
+		if ((pgd_t *)nm->top.page[node] == pgd)
+			return pgd;
+	}
+	return mm->pgd;
+}
+
+/* Must the thread that runs @mm here make trees, or complete this node's, before it goes on? */
+static bool must_act(struct mm_struct *mm)
+{
+	struct numapte_context *context = &mm->context.numapte;
+	struct numapte_mm *nm = numapte_trees(mm);
+	int node = numa_node_id(), home;
+	u64 bit = BIT_ULL(node);
+
+	if (nm) {
+		if (READ_ONCE(nm->nodes) & bit)
+			return false;
+		if (nm->eager)
+			return true;
+		set_bit(node, (unsigned long *)&nm->nodes);
+		return false;
+	}
+	if (!context->eligible || test_bit(MMF_NUMAPTE_REFUSED, &mm->flags) ||
+	    READ_ONCE(numapte_mode) == MODE_OFF)
+		return false;
+	if (READ_ONCE(numapte_forced))
+		return true;
+	home = READ_ONCE(context->home);
+	/* One thread is on one node at a time, and leaves the last for good. */
+	if (home == NUMA_NO_NODE || (home != node && atomic_read(&mm->mm_users) == 1)) {
+		WRITE_ONCE(context->home, node);
+		return false;
+	}
+	return home != node;
+}
+
+/* The run queue is locked: have the task come by in resume_user_mode_work(). */
+void __numapte_switched(struct mm_struct *mm, struct task_struct *task)
+{
+	if (mm == &init_mm)
+		return;
+	task = task ?: current;
+	if (must_act(mm) && task->mm == mm && !(task->flags & PF_KTHREAD))
+		set_tsk_thread_flag(task, TIF_NOTIFY_RESUME);
+}
+
+static void free_roots(struct numapte_mm *nm)
+{
+	int node;
+
+	for (node = 0; node < nr_node_ids; node++) {
+		if (!nm->top.page[node])
+			continue;
+		numapte_root_dtor((pgd_t *)nm->top.page[node]);
+		numapte_page_free(nm->top.page[node], node, NUMAPTE_PGD);
+	}
+	kfree(nm);
+}
+
+static struct numapte_mm *make_roots(struct mm_struct *mm)
+{
+	struct numapte_mm *nm;
+	unsigned long *root;
+	int node;
+
+	nm = kzalloc(struct_size(nm, top.page, nr_node_ids), GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+	if (!nm)
+		return NULL;
+	nm->top.level = NUMAPTE_PGD;
+	nm->eager = READ_ONCE(numapte_mode) == MODE_EAGER;
+	for_each_online_node(node) {
+		root = numapte_page_alloc(node, NUMAPTE_PGD);
+		if (!root) {
+			free_roots(nm);
+			return NULL;
+		}
+		numapte_root_ctor(mm, (pgd_t *)root);
+		numapte_own(&nm->top, node, root);
+	}
+	return nm;
+}
+
+/*
+ * Publish the roots, then have each CPU that may walk mm->pgd load its own. A CPU that is in
+ * mm_cpumask is interrupted, a lazy one, too: it returns to the process without a load of
+ * CR3, and its paging-structure caches know the PCID, not the root. Any other sees the raised
+ * generation when it switches to @mm, and flushes what it holds under an old PCID: it sets
+ * its bit in mm_cpumask before it reads the generation, and reads the roots after that.
+ */
+static void publish(struct mm_struct *mm, struct numapte_mm *nm)
+{
+	struct page *top = virt_to_page(mm->pgd);
+
+	__folio_set_pgtable(page_folio(top));
+	WRITE_ONCE(page_ptdesc(top)->pt_numapte, &nm->top);
+	/* Pairs with numapte_trees(): whoever fills a root is seen by the setters, too. */
+	smp_store_release(&mm->context.numapte.mm, nm);
+	inc_mm_tlb_gen(mm);
+	if (numapte_mutant(MUTANT_ENABLE_NOT_LAZY))
+		return;
+	on_each_cpu_mask(mm_cpumask(mm), numapte_reload, mm, true);
+}
+
+/*
+ * Mode eager: all that there is for @node, which runs @mm from now on. Where memory does not
+ * suffice it has faults, as with mode on.
+ */
+static void fill_all(struct mm_struct *mm, struct numapte_mm *nm, int node)
+{
+	VMA_ITERATOR(vmi, mm, 0);
+	struct vm_area_struct *vma;
+
+	mmap_read_lock(mm);
+	set_bit(node, (unsigned long *)&nm->nodes);
+	for_each_vma(vmi, vma) {
+		unsigned long addr = vma->vm_start, skip;
+
+		while (addr < vma->vm_end) {
+			if (fatal_signal_pending(current) ||
+			    numapte_fill(mm, nm, addr, node, &skip))
+				goto out;
+			addr = (addr & ~(skip - 1)) + skip;
+			if (!addr)
+				break;
+			cond_resched();
+		}
+	}
+out:
+	mmap_read_unlock(mm);
+}
+
+static void begin(struct mm_struct *mm)
+{
+	struct numapte_context *context = &mm->context.numapte;
+	struct numapte_mm *nm;
+
+	/* Threads of several nodes come here at once. */
+	mutex_lock(&begin_lock);
+	nm = context->mm ? NULL : make_roots(mm);
+	if (nm) {
+		if (!nm->eager) {
+			nm->nodes = BIT_ULL(numa_node_id());
+			if (context->home != NUMA_NO_NODE)
+				nm->nodes |= BIT_ULL(context->home);
+		}
+		publish(mm, nm);
+		numapte_count(begun, 1);
+	} else if (!context->mm) {
+		/* No memory: one tree is right, too. */
+		context->eligible = false;
+		numapte_count(refused, 1);
+	}
+	mutex_unlock(&begin_lock);
+}
+
+void __numapte_resume(void)
+{
+	struct mm_struct *mm = current->mm;
+	struct numapte_mm *nm;
+	u64 nodes;
+
+	if (!mm || !must_act(mm))
+		return;
+	if (!mm->context.numapte.mm)
+		begin(mm);
+	nm = numapte_trees(mm);
+	if (!nm || !nm->eager)
+		return;
+	nodes = BIT_ULL(numa_node_id()) | (READ_ONCE(numapte_forced) & nm->top.own);
+	if (mm->context.numapte.home != NUMA_NO_NODE)
+		nodes |= BIT_ULL(mm->context.numapte.home);
+	for (nodes &= ~READ_ONCE(nm->nodes); nodes; nodes &= nodes - 1)
+		fill_all(mm, nm, __ffs64(nodes));
+}
+
+void __numapte_mm_free(struct mm_struct *mm)
+{
+	struct numapte_mm *nm = mm->context.numapte.mm;
+	struct page *top;
+
+	if (!nm)
+		return;
+	top = virt_to_page(mm->pgd);
+	page_ptdesc(top)->pt_numapte = NULL;
+	__folio_clear_pgtable(page_folio(top));
+	mm->context.numapte.mm = NULL;
+	free_roots(nm);
+}
