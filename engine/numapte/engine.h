@@ -127,7 +127,7 @@ static inline enum numapte_place numapte_place(enum numapte_level level, bool ho
 	return level == NUMAPTE_PTE ? NUMAPTE_CANONICAL : NUMAPTE_NOWHERE;
 }
 
-/* How far a replica, or all of a table, is on its way out. A step begins when the one before is done on all nodes and CPUs. */
+/* How far a replica, or a whole table, is on its way out: each step on all nodes and CPUs before the next begins. */
 enum numapte_leaving { NUMAPTE_LINKED, NUMAPTE_UNLINKED, NUMAPTE_FLUSHED, NUMAPTE_FOLDED };
 
 /* Until the flush, CPUs set A and D in it. */
@@ -156,7 +156,7 @@ enum numapte_wrong {
 /*
  * Of one entry, with its lock held. @page: this node's page of the table that @entry leads to, or 0.
  * Processors without shadow stacks may set dirty where the right to write was just taken
- * (ptep_set_wrprotect()): NUMAPTE_OTHER_DIRTY is no fault there if the canonical entry is clean.
+ * (ptep_set_wrprotect()): NUMAPTE_OTHER_DIRTY is no fault there.
  */
 static inline enum numapte_wrong numapte_audit(enum numapte_level level, u64 entry, u64 replica, u64 page)
 {
