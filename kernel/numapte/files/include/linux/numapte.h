@@ -22,6 +22,7 @@ vm_fault_t __numapte_fault(struct vm_area_struct *vma, unsigned long addr, vm_fa
 struct page *__numapte_table_pop(struct page *page);
 void __numapte_table_drop(struct mm_struct *mm, struct page *page);
 pte_t __numapte_copied_pte(pte_t *ptep, int nr, pte_t pte);
+unsigned long __numapte_mmap_top(unsigned long top);
 void numapte_mm_init(struct mm_struct *mm);
 
 /* arch/x86/mm */
@@ -103,6 +104,12 @@ static inline pmd_t numapte_pmdp_get(pmd_t *pmdp)
 	return numapte_on() ? __pmd(__numapte_read(&pmdp->pmd)) : pmdp_get(pmdp);
 }
 
+/* Below which address this node's new mappings go, if that is not @top for all. */
+static inline unsigned long numapte_mmap_top(unsigned long top)
+{
+	return numapte_on() ? __numapte_mmap_top(top) : top;
+}
+
 /* A shared PMD table has replicas of one address space, and is in another's trees. */
 static inline bool numapte_may_share_pmd(void)
 {
@@ -125,6 +132,7 @@ static inline pmd_t numapte_copied_pmd(pmd_t *pmdp, pmd_t pmd)
 #else
 
 static inline bool numapte_may_share_pmd(void) { return true; }
+static inline unsigned long numapte_mmap_top(unsigned long top) { return top; }
 static inline void numapte_mm_init(struct mm_struct *mm) { }
 static inline void numapte_mm_free(struct mm_struct *mm) { }
 static inline pgd_t *numapte_pgd(struct mm_struct *mm) { return mm->pgd; }

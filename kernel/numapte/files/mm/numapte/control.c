@@ -26,6 +26,8 @@ static_assert(NUMAPTE_PRESENT == _PAGE_PRESENT && NUMAPTE_RW == _PAGE_RW);
 static_assert(NUMAPTE_ACCESSED == _PAGE_ACCESSED && NUMAPTE_DIRTY == _PAGE_DIRTY);
 static_assert(NUMAPTE_PSE == _PAGE_PSE && NUMAPTE_SAVED_DIRTY == _PAGE_SAVED_DIRTY);
 
+#define SLICE_SHIFT	40
+
 DEFINE_PER_CPU(struct numapte_stat, numapte_stat);
 DEFINE_STATIC_KEY_FALSE(numapte_key);
 EXPORT_SYMBOL(numapte_key);
@@ -103,9 +105,38 @@ static ssize_t order_store(struct kobject *kobj, struct kobj_attribute *attr,
 	return count;
 }
 
+static bool segregate;
+
+static ssize_t segregate_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%d\n", READ_ONCE(segregate));
+}
+
+static ssize_t segregate_store(struct kobject *kobj, struct kobj_attribute *attr,
+			       const char *buf, size_t count)
+{
+	return kstrtobool(buf, &segregate) ?: count;
+}
+
+/*
+ * Nodes that map in slices of their own, 1 TiB each, share no page tables. Whoever finds a
+ * slice full goes on below it, in another node's.
+ */
+unsigned long __numapte_mmap_top(unsigned long top)
+{
+	unsigned long below = (unsigned long)numa_node_id() << SLICE_SHIFT;
+
+	if (!READ_ONCE(segregate) || !current->mm->context.numapte.eligible)
+		return top;
+	return below < top / 2 ? top - below : top;
+}
+
 static struct kobj_attribute mode_attr = __ATTR_RW(mode);
 static struct kobj_attribute order_attr = __ATTR_RW(order);
-static struct attribute *numapte_attrs[] = { &mode_attr.attr, &order_attr.attr, NULL };
+static struct kobj_attribute segregate_attr = __ATTR_RW(segregate);
+static struct attribute *numapte_attrs[] = {
+	&mode_attr.attr, &order_attr.attr, &segregate_attr.attr, NULL
+};
 static const struct attribute_group numapte_group = { .name = "numapte", .attrs = numapte_attrs };
 
 static int __init numapte_setup(char *arg)
@@ -149,6 +180,7 @@ static int counters_show(struct seq_file *file, void *unused)
 	seq_printf(file, "propagated %llu\n", sum.propagated);
 	seq_printf(file, "fallbacks %llu\n", sum.fallbacks);
 	seq_printf(file, "dropped %llu\n", sum.dropped);
+	seq_printf(file, "reclaimed %llu\n", sum.reclaimed);
 	for (level = 0; level < NUMAPTE_LEVELS; level++) {
 		long pages = 0;
 
@@ -178,6 +210,7 @@ static int __init numapte_init(void)
 	debugfs_create_file("counters", 0444, dir, NULL, &counters_fops);
 	debugfs_create_x64("forced", 0644, dir, &numapte_forced);
 	numapte_debug_init(dir);
+	numapte_reclaim_init();
 	set_mode(boot_mode);
 	return sysfs_create_group(mm_kobj, &numapte_group);
 }

@@ -20,6 +20,7 @@ static const struct {
 	[MUTANT_FOLD_WHOLE] = { "fold-whole", "a replica's whole entry is added" },
 	[MUTANT_STALE_COPY] = { "stale-copy", "what is copied was read before the lock was taken" },
 	[MUTANT_GATE_PRESENT] = { "gate-present", "entries that hardware cannot use are copied" },
+	[MUTANT_FOLD_EARLY] = { "fold-early", "what is reclaimed is looked at before the flush" },
 	[MUTANT_FREE_EARLY] = { "free-early", "a replica is freed before the flush" },
 	[MUTANT_ENABLE_NOT_LAZY] = { "enable-silent", "no CPU is told that there are trees" },
 	[MUTANT_CLEAR_CANONICAL] = { "clear-canonical", "entries are cleared in the canonical table alone" },

@@ -32,6 +32,8 @@ struct numapte_table {
 
 /* The trees of one address space: mm->context.numapte.mm. Published once, freed with the mm. */
 struct numapte_mm {
+	struct list_head list;	/* of all: reclaim.c */
+	struct mm_struct *mm;
 	bool eager;
 	u64 nodes;		/* those that have run it */
 	struct numapte_table top;
@@ -54,6 +56,7 @@ struct numapte_stat {
 	u64 propagated;		/* stores into canonical entries that went to replicas, too */
 	u64 fallbacks;		/* no memory on the node: shared, or from another node */
 	u64 dropped;		/* tables whose replicas were given back while the process ran */
+	u64 reclaimed;		/* replicas given back under memory pressure */
 	u64 audits;		/* entries compared with a replica */
 	u64 audit_failures;
 };
@@ -71,6 +74,14 @@ struct numapte_table *numapte_table_upper(struct mm_struct *mm, struct page *pag
 unsigned long *numapte_page_alloc(int node, enum numapte_level level);
 void numapte_page_free(unsigned long *page, int node, enum numapte_level level);
 void numapte_own(struct numapte_table *table, int node, unsigned long *page);
+
+/* set.c */
+void numapte_found_in(unsigned long *entry, u64 found);
+
+/* reclaim.c */
+void numapte_reclaim_add(struct numapte_mm *nm);
+void numapte_reclaim_del(struct numapte_mm *nm);
+void numapte_reclaim_init(void);
 
 /* fill.c */
 int numapte_fill(struct mm_struct *mm, struct numapte_mm *nm, unsigned long addr, int node,
@@ -103,6 +114,7 @@ enum numapte_mutant {
 	MUTANT_FOLD_WHOLE,		/* T3 */
 	MUTANT_STALE_COPY,		/* T4 */
 	MUTANT_GATE_PRESENT,		/* T5 */
+	MUTANT_FOLD_EARLY,		/* T7 */
 	MUTANT_FREE_EARLY,		/* T8 */
 	MUTANT_ENABLE_NOT_LAZY,		/* T9 */
 	MUTANT_CLEAR_CANONICAL,		/* T12 */

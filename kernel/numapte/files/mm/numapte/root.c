@@ -119,6 +119,7 @@ static struct numapte_mm *make_roots(struct mm_struct *mm)
 	nm = kzalloc(struct_size(nm, top.page, nr_node_ids), GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
 	if (!nm)
 		return NULL;
+	nm->mm = mm;
 	nm->top.level = NUMAPTE_PGD;
 	nm->eager = READ_ONCE(numapte_mode) == MODE_EAGER;
 	for_each_online_node(node) {
@@ -197,6 +198,7 @@ static void begin(struct mm_struct *mm)
 				nm->nodes |= BIT_ULL(context->home);
 		}
 		publish(mm, nm);
+		numapte_reclaim_add(nm);
 		numapte_count(begun, 1);
 	} else if (!context->mm) {
 		/* No memory: one tree is right, too. */
@@ -237,5 +239,6 @@ void __numapte_mm_free(struct mm_struct *mm)
 	page_ptdesc(top)->pt_numapte = NULL;
 	__folio_clear_pgtable(page_folio(top));
 	mm->context.numapte.mm = NULL;
+	numapte_reclaim_del(nm);
 	free_roots(nm);
 }

@@ -40,7 +40,7 @@ static inline unsigned long *replica_of(struct numapte_table *table, int node, u
 }
 
 /* Hardware has set these bits in a replica: the canonical entry has them as well. */
-static void found_in(unsigned long *entry, u64 found)
+void numapte_found_in(unsigned long *entry, u64 found)
 {
 	unsigned long old = READ_ONCE(*entry);
 
@@ -86,7 +86,7 @@ void __numapte_store(unsigned long *entry, unsigned long value)
 			found |= numapte_found(value, old);
 	}
 	if (found)
-		found_in(entry, found);
+		numapte_found_in(entry, found);
 	numapte_audit_entry(table, entry);
 }
 EXPORT_SYMBOL(__numapte_store);
@@ -149,7 +149,7 @@ void __numapte_wrprotect(unsigned long *entry)
 		found |= numapte_found(new, was);
 	}
 	if (found && !numapte_mutant(MUTANT_WRPROTECT_UNFOLDED))
-		found_in(entry, found);
+		numapte_found_in(entry, found);
 	numapte_audit_entry(table, entry);
 }
 EXPORT_SYMBOL(__numapte_wrprotect);

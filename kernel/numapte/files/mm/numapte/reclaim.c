@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Replicas of PTE tables are given back under memory pressure: the table stays, and a node
+ * that needs it again has a fault.
+ *
+ * Unlink, flush, fold, free. Between unlinking and the end the setters still reach the
+ * replica; a fault of the node may link it again, and it is left alone then. Lazy CPUs are
+ * interrupted, too: the page is about to be something else.
+ */
+
+#include <linux/list.h>
+#include <linux/mm.h>
+#include <linux/sched/mm.h>
+#include <linux/shrinker.h>
+#include <linux/spinlock.h>
+
+#include <asm/pgalloc.h>
+#include <asm/tlbflush.h>
+
+#include "numapte.h"
+
+#define BATCH	32	/* tables a flush */
+
+static LIST_HEAD(spaces);
+static DEFINE_SPINLOCK(spaces_lock);
+static unsigned int spaces_count;
+
+void numapte_reclaim_add(struct numapte_mm *nm)
+{
+	spin_lock(&spaces_lock);
+	list_add_tail(&nm->list, &spaces);
+	spaces_count++;
+	spin_unlock(&spaces_lock);
+}
+
+void numapte_reclaim_del(struct numapte_mm *nm)
+{
+	spin_lock(&spaces_lock);
+	list_del(&nm->list);
+	spaces_count--;
+	spin_unlock(&spaces_lock);
+}
+
+/* A canonical PMD entry that leads to a table, with its lock and the table's held. */
+struct locked {
+	spinlock_t *pml, *ptl;
+	struct page *page;
+	struct numapte_table *table;	/* NULL: it has no replica for the node */
+	unsigned long *link;		/* the node's entry */
+};
+
+static bool lock_table(struct locked *locked, struct mm_struct *mm, pmd_t *pmd, int node)
+{
+	struct numapte_table *upper;
+	unsigned long entry;
+
+	locked->pml = pmd_lock(mm, pmd);
+	entry = pmd_val(READ_ONCE(*pmd));
+	upper = numapte_of(pmd);
+	if (!numapte_is_table(NUMAPTE_PMD, entry) || !upper || !upper->page[node])
+		goto unlock;
+	locked->page = pfn_to_page((entry & PTE_PFN_MASK) >> PAGE_SHIFT);
+	locked->table = page_ptdesc(locked->page)->pt_numapte;
+	locked->link = upper->page[node] + entry_index(&pmd->pmd);
+	if (!locked->table || !(locked->table->own & BIT_ULL(node)))
+		goto unlock;
+	locked->ptl = pte_lockptr(mm, pmd);
+	if (locked->ptl != locked->pml)
+		spin_lock_nested(locked->ptl, SINGLE_DEPTH_NESTING);
+	return true;
+unlock:
+	spin_unlock(locked->pml);
+	return false;
+}
+
+static void unlock_table(struct locked *locked)
+{
+	if (locked->ptl != locked->pml)
+		spin_unlock(locked->ptl);
+	spin_unlock(locked->pml);
+}
+
+/* The flush is over. Return: whether the replica was given back. */
+static bool take_replica(struct mm_struct *mm, pmd_t *pmd, int node)
+{
+	unsigned long *canonical, *replica;
+	struct locked locked;
+	unsigned int i;
+
+	if (!lock_table(&locked, mm, pmd, node))
+		return false;
+	if (numapte_walkable(READ_ONCE(*locked.link))) {
+		unlock_table(&locked);
+		return false;
+	}
+	canonical = page_address(locked.page);
+	replica = locked.table->page[node];
+	for (i = 0; i < ENTRIES; i++)
+		numapte_found_in(canonical + i, numapte_found(READ_ONCE(canonical[i]), replica[i]));
+	locked.table->own &= ~BIT_ULL(node);
+	locked.table->links &= ~BIT_ULL(node);
+	locked.table->page[node] = NULL;
+	unlock_table(&locked);
+	numapte_page_free(replica, node, NUMAPTE_PTE);
+	numapte_count(reclaimed, 1);
+	return true;
+}
+
+static unsigned long give_back(struct mm_struct *mm, pmd_t **pmds, unsigned int count, int node)
+{
+	unsigned long freed = 0;
+	unsigned int i;
+
+	if (!count)
+		return 0;
+	if (!numapte_mutant(MUTANT_FOLD_EARLY))
+		flush_tlb_mm_range(mm, 0, TLB_FLUSH_ALL, PAGE_SHIFT, true);
+	for (i = 0; i < count; i++)
+		freed += take_replica(mm, pmds[i], node);
+	return freed;
+}
+
+static pmd_t *find_pmd(struct mm_struct *mm, unsigned long addr, unsigned long *size)
+{
+	pgd_t *pgd = pgd_offset(mm, addr);
+	p4d_t *p4d;
+	pud_t *pud;
+
+	*size = PGDIR_SIZE;
+	if (pgd_none(*pgd))
+		return NULL;
+	p4d = p4d_offset(pgd, addr);
+	*size = P4D_SIZE;
+	if (!p4d_present(*p4d))
+		return NULL;
+	pud = pud_offset(p4d, addr);
+	*size = PUD_SIZE;
+	if (!numapte_is_table(NUMAPTE_PUD, pud_val(*pud)))
+		return NULL;
+	*size = PMD_SIZE;
+	return pmd_offset(pud, addr);
+}
+
+/* mmap_lock is held for reading: no table above the PTE level goes. */
+static unsigned long reclaim_mm(struct mm_struct *mm, int node, unsigned long want)
+{
+	VMA_ITERATOR(vmi, mm, 0);
+	unsigned long freed = 0, size;
+	struct vm_area_struct *vma;
+	unsigned int count = 0;
+	pmd_t *pmds[BATCH];
+
+	for_each_vma(vmi, vma) {
+		unsigned long addr = vma->vm_start;
+
+		for (; addr && addr < vma->vm_end; addr = (addr & ~(size - 1)) + size) {
+			pmd_t *pmd = find_pmd(mm, addr, &size);
+			struct locked locked;
+
+			if (!pmd || !lock_table(&locked, mm, pmd, node))
+				continue;
+			WRITE_ONCE(*locked.link, 0);
+			unlock_table(&locked);
+			pmds[count++] = pmd;
+			if (count == BATCH || freed + count >= want) {
+				freed += give_back(mm, pmds, count, node);
+				count = 0;
+				if (freed >= want)
+					return freed;
+			}
+		}
+	}
+	return freed + give_back(mm, pmds, count, node);
+}
+
+static unsigned long replicas_count(struct shrinker *shrinker, struct shrink_control *sc)
+{
+	return atomic_long_read(&numapte_pages[NUMAPTE_PTE][sc->nid]) ?: SHRINK_EMPTY;
+}
+
+static unsigned long replicas_scan(struct shrinker *shrinker, struct shrink_control *sc)
+{
+	unsigned long freed = 0;
+	unsigned int left = READ_ONCE(spaces_count);
+	struct numapte_mm *nm;
+	struct mm_struct *mm;
+
+	for (; left && freed < sc->nr_to_scan; left--) {
+		spin_lock(&spaces_lock);
+		nm = list_first_entry_or_null(&spaces, struct numapte_mm, list);
+		if (!nm) {
+			spin_unlock(&spaces_lock);
+			break;
+		}
+		list_move_tail(&nm->list, &spaces);
+		mm = mmget_not_zero(nm->mm) ? nm->mm : NULL;
+		spin_unlock(&spaces_lock);
+		if (!mm)
+			continue;
+		/* Whoever allocates may hold it. */
+		if (mmap_read_trylock(mm)) {
+			freed += reclaim_mm(mm, sc->nid, sc->nr_to_scan - freed);
+			mmap_read_unlock(mm);
+		}
+		mmput_async(mm);
+	}
+	sc->nr_scanned = max(freed, 1UL);
+	return freed ?: SHRINK_STOP;
+}
+
+void __init numapte_reclaim_init(void)
+{
+	struct shrinker *shrinker = shrinker_alloc(SHRINKER_NUMA_AWARE, "numapte");
+
+	if (!shrinker)
+		return;
+	shrinker->count_objects = replicas_count;
+	shrinker->scan_objects = replicas_scan;
+	shrinker_register(shrinker);
+}
