@@ -90,6 +90,15 @@ void numapte_audit_entry(struct numapte_table *table, unsigned long *entry)
 		audit_index(table, entries, i);
 }
 
+/* What hardware set in replicas of @entry, which have just been changed, must be in @entry. */
+void numapte_audit_kept(const unsigned long *entry, u64 found)
+{
+	if (!(found & ~READ_ONCE(*entry)))
+		return;
+	numapte_count(audit_failures, 1);
+	pr_err_ratelimited("lost what a CPU has set: %016llx of %016lx\n", found, *entry);
+}
+
 struct audit {
 	unsigned long spaces, tables, wrong;
 };

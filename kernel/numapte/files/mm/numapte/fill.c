@@ -140,6 +140,7 @@ static void copy_entries(struct walk *walk, unsigned long *from, unsigned long *
 			continue;
 		if (numapte_mutant(MUTANT_STALE_COPY))
 			udelay(2);
+		numapte_audit_kept(from + i, numapte_found(entry, READ_ONCE(to[i])) & ~NUMAPTE_ACCESSED);
 		WRITE_ONCE(to[i], numapte_copy(NUMAPTE_PTE, entry, i == index));
 		copied++;
 	}

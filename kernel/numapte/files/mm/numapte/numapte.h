@@ -131,6 +131,7 @@ enum numapte_mutant {
 extern enum numapte_mutant numapte_mutant_chosen;
 
 void numapte_audit_entry(struct numapte_table *table, unsigned long *entry);
+void numapte_audit_kept(const unsigned long *entry, u64 found);
 void numapte_audit_show(struct seq_file *file);
 void numapte_debug_init(struct dentry *dir);
 
@@ -142,6 +143,7 @@ static inline bool numapte_mutant(enum numapte_mutant mutant)
 #else
 
 static inline void numapte_audit_entry(struct numapte_table *table, unsigned long *entry) { }
+static inline void numapte_audit_kept(const unsigned long *entry, u64 found) { }
 static inline void numapte_debug_init(struct dentry *dir) { }
 static inline bool numapte_mutant(enum numapte_mutant mutant) { return false; }
 

@@ -87,6 +87,7 @@ void __numapte_store(unsigned long *entry, unsigned long value)
 	}
 	if (found)
 		numapte_found_in(entry, found);
+	numapte_audit_kept(entry, found);
 	numapte_audit_entry(table, entry);
 }
 EXPORT_SYMBOL(__numapte_store);
@@ -150,6 +151,7 @@ void __numapte_wrprotect(unsigned long *entry)
 	}
 	if (found && !numapte_mutant(MUTANT_WRPROTECT_UNFOLDED))
 		numapte_found_in(entry, found);
+	numapte_audit_kept(entry, found);
 	numapte_audit_entry(table, entry);
 }
 EXPORT_SYMBOL(__numapte_wrprotect);
