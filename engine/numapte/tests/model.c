@@ -40,6 +40,7 @@ static const struct {
 	{ "collapse and split", NO_MEMORY | PREFETCH, collapse_step, NULL },
 	{ "a replica is given up, and write-back", 0, drop_step, clean_step },
 	{ "a replica is given up, and reclaim", ONE_HOME | NO_MEMORY, drop_step, reclaim_step },
+	{ "a replica is given up by two", 0, drop_step, drop_again_step },
 };
 
 /* --- the states that were seen, and those still to be gone on from --- */

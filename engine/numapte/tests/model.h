@@ -58,7 +58,8 @@
 	X(AGE_CANONICAL, "age-canonical") \
 	X(AGE_SKIPS, "age-skips") \
 	X(FORK_PLAIN, "fork-plain") \
-	X(CLEAN_PLAIN, "clean-plain")
+	X(CLEAN_PLAIN, "clean-plain") \
+	X(TWO_GIVERS, "two-givers")
 #define MUTANT_ENUM(id, name) id,
 enum mutant { MUTANTS(MUTANT_ENUM) MUTANT_COUNT };
 extern enum mutant mutant;
@@ -118,7 +119,8 @@ struct state {
 	unsigned char pending[SLOTS];
 	unsigned char is_read_only : 1, is_off_limits : 1, is_exiting : 1, is_known : 1, is_written : 1;
 	unsigned char used_by;			/* nodes that used the page since it was last seen to be old */
-	unsigned char nothing[5];		/* no padding: states are compared as bytes */
+	unsigned char giver;			/* 1 + actor: of replicas, one at a time */
+	unsigned char nothing[4];		/* no padding: states are compared as bytes */
 	struct actor actor[ACTORS];
 };
 
@@ -149,7 +151,7 @@ void fault_step(const struct state *from, unsigned int node);
 /* What the mutator and who comes by the reverse mapping do; the first is nothing. */
 typedef void operation(const struct state *from);
 operation protect_step, off_limits_step, fork_step, zap_step, exit_step, unmap_step, move_step, collapse_step,
-	drop_step, clean_step, reclaim_step, age_step;
+	drop_step, drop_again_step, clean_step, reclaim_step, age_step;
 
 static inline bool is_dirty(u64 value)
 {

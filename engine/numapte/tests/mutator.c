@@ -3,8 +3,8 @@
 #include "model.h"
 
 enum {
-	IDLE, ENTRY, TAKE, FLUSH_LOCKED, STORE_ENTRY, FLUSH, AGAIN, TAKE_AGAIN, STORE_AGAIN, TOP, CLEAR_TOP, FREE,
-	STORE_TOP, DEPOSIT, SPLIT, SPLIT_FLUSH, SPLIT_ENTRY, SPLIT_TOP, FOLD, DONE = UINT8_MAX
+	IDLE, ENTRY, TAKE, FLUSH_LOCKED, STORE_ENTRY, FLUSH, AGAIN, TAKE_AGAIN, STORE_AGAIN, TOP, CLEAR_TOP,
+	STORE_TOP, DEPOSIT, SPLIT, SPLIT_FLUSH, SPLIT_ENTRY, SPLIT_TOP, DONE = UINT8_MAX
 };
 
 #define ME	(1 + MUTATOR)
@@ -500,54 +500,6 @@ void collapse_step(const struct state *from)
 		break;
 	default:
 		collapse_rest(&to, self);
-		return;
-	}
-	reach(&to);
-}
-
-/* Node 1's replica is given up while its table stays in use. */
-void drop_step(const struct state *from)
-{
-	struct state to = *from;
-	struct actor *self = &to.actor[MUTATOR];
-	const bool early = mutant == FOLD_EARLY || mutant == FREE_EARLY;
-
-	switch (self->pc) {
-	case IDLE:
-		if (to.upper_lock || table_at(from, 0) < 0 || to.place[table_at(from, 0)][1] != NUMAPTE_OWN)
-			return;
-		self->table = table_at(from, 0);
-		to.upper_lock = ME;
-		to.pmd[2][0] = 0;
-		disturb(&to, self);
-		self->pc = early ? FOLD : FLUSH;
-		break;
-	case FLUSH:
-		if (flush(&to, self, 0))
-			self->pc = mutant == FOLD_EARLY ? FREE : FOLD;
-		if (mutant == FREE_EARLY && self->pc == FOLD)
-			done(&to);
-		break;
-	case FOLD:
-		if (to.table_lock[self->table])
-			return;
-		put(&to.pte[self->table][0], numapte_fold(get(to.pte[self->table][0]), get(to.pte[self->table][2])));
-		disturb(&to, self);
-		self->pc = mutant == FOLD_EARLY ? FLUSH : FREE;
-		break;
-	case FREE:
-		if (to.table_lock[self->table])
-			return;
-		free_page(&to, PAGE_OF(self->table, 2), early ? NUMAPTE_UNLINKED : NUMAPTE_FOLDED, true);
-		forget(&to, self->table, 1);
-		if (mutant == FREE_EARLY) {
-			self->pc = FLUSH;
-			break;
-		}
-		to.links[self->table] &= ~2;
-		done(&to);
-		break;
-	default:
 		return;
 	}
 	reach(&to);

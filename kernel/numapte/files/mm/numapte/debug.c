@@ -28,6 +28,7 @@ static const struct {
 	[MUTANT_STORE_CANONICAL] = { "store-canonical", "stores go to the canonical table alone" },
 	[MUTANT_YOUNG_CANONICAL] = { "young-canonical", "use is looked up in the canonical table alone" },
 	[MUTANT_FORK_PLAIN] = { "fork-plain", "fork() copies what the canonical entry says" },
+	[MUTANT_TWO_GIVERS] = { "two-givers", "several scans take replicas back at once" },
 	[MUTANT_COPY_OVER] = { "copy-over", "a fill stores over what is there" },
 };
 

@@ -127,6 +127,7 @@ enum numapte_mutant {
 };
 
 #ifdef CONFIG_NUMAPTE_DEBUG
+	MUTANT_TWO_GIVERS,
 
 extern enum numapte_mutant numapte_mutant_chosen;
 

@@ -10,6 +10,7 @@
 
 #include <linux/list.h>
 #include <linux/mm.h>
+#include <linux/mutex.h>
 #include <linux/sched/mm.h>
 #include <linux/shrinker.h>
 #include <linux/spinlock.h>
@@ -24,6 +25,13 @@
 static LIST_HEAD(spaces);
 static DEFINE_SPINLOCK(spaces_lock);
 static unsigned int spaces_count;
+
+/*
+ * One at a time: an empty link says that this scan has cleared it, and that no CPU has walked
+ * the replica since the flush. With a second scan the link could be filled after the first
+ * one's flush, and emptied by the other, whose flush is still to come.
+ */
+static DEFINE_MUTEX(scan_lock);
 
 void numapte_reclaim_add(struct numapte_mm *nm)
 {
@@ -185,6 +193,8 @@ static unsigned long replicas_scan(struct shrinker *shrinker, struct shrink_cont
 	struct numapte_mm *nm;
 	struct mm_struct *mm;
 
+	if (!numapte_mutant(MUTANT_TWO_GIVERS) && !mutex_trylock(&scan_lock))
+		return SHRINK_STOP;
 	for (; left && freed < sc->nr_to_scan; left--) {
 		spin_lock(&spaces_lock);
 		nm = list_first_entry_or_null(&spaces, struct numapte_mm, list);
@@ -204,6 +214,8 @@ static unsigned long replicas_scan(struct shrinker *shrinker, struct shrink_cont
 		}
 		mmput_async(mm);
 	}
+	if (!numapte_mutant(MUTANT_TWO_GIVERS))
+		mutex_unlock(&scan_lock);
 	sc->nr_scanned = max(freed, 1UL);
 	return freed ?: SHRINK_STOP;
 }
