@@ -21,12 +21,16 @@ struct dentry;
  * another tree than the canonical one leads to it.
  *
  * Changed under the lock of the table's entries (PTE level), else under page_table_lock;
- * read under the former, or while something keeps the table: its VMA, or exit.
+ * read under the former, or while something keeps the table: its VMA, or exit. When nothing
+ * leads to the table any more, it is taken apart without a lock. Who looked at the entry
+ * that led there too early (walk_pte_range()) may still read the table, in a section of RCU
+ * as the page itself needs: all its entries are empty, and no replica is asked for these.
  */
 struct numapte_table {
 	u64 links;		/* nodes that have a page here */
 	u64 own;		/* those whose page is a replica, not the canonical page */
 	enum numapte_level level;
+	struct rcu_head rcu;
 	unsigned long *page[];	/* by node */
 };
 

@@ -179,12 +179,14 @@ int __numapte_clear_young(unsigned long *entry)
 
 unsigned long __numapte_read(unsigned long *entry)
 {
-	struct numapte_table *table = replicated(entry);
 	unsigned int index = entry_index(entry);
 	unsigned long value = READ_ONCE(*entry);
+	struct numapte_table *table;
 	u64 mask;
 	int node;
 
+	/* The table of an empty entry may be on its way out, and its replicas be gone. */
+	table = numapte_walkable(value) ? replicated(entry) : NULL;
 	if (!table)
 		return value;
 	for_each_replica(node, mask, table) {

@@ -139,7 +139,8 @@ struct page *__numapte_table_pop(struct page *page)
 	page_ptdesc(page)->pt_numapte = NULL;
 	if (table->level == NUMAPTE_P4D)
 		__folio_clear_pgtable(page_folio(page));
-	kfree(table);
+	/* struct numapte_table says who may still read it. */
+	kfree_rcu(table, rcu);
 	return NULL;
 }
 
