@@ -21,6 +21,7 @@ void __numapte_resume(void);
 vm_fault_t __numapte_fault(struct vm_area_struct *vma, unsigned long addr, vm_fault_t ret);
 struct page *__numapte_table_pop(struct page *page);
 void __numapte_table_drop(struct mm_struct *mm, struct page *page);
+pte_t __numapte_batch_get(pte_t *ptep, int nr, pte_t pte);
 pte_t __numapte_copied_pte(pte_t *ptep, int nr, pte_t pte);
 unsigned long __numapte_mmap_top(unsigned long top);
 void numapte_mm_init(struct mm_struct *mm);
@@ -116,7 +117,13 @@ static inline bool numapte_may_share_pmd(void)
 	return !numapte_on();
 }
 
-/* @pte, write-protected, is to be copied from @nr entries that just were: dirty if one of these is. */
+/* @pte, of a batch of @nr entries: young, dirty, if a CPU of any node has used or written one. */
+static inline pte_t numapte_batch_get(pte_t *ptep, int nr, pte_t pte)
+{
+	return numapte_on() ? __numapte_batch_get(ptep, nr, pte) : pte;
+}
+
+/* @pte, not writable any more, is to be copied from @nr entries: dirty if one of these is. */
 static inline pte_t numapte_copied_pte(pte_t *ptep, int nr, pte_t pte)
 {
 	return numapte_on() ? __numapte_copied_pte(ptep, nr, pte) : pte;
@@ -144,6 +151,7 @@ static inline vm_fault_t numapte_fault(struct vm_area_struct *vma, unsigned long
 				       vm_fault_t ret)
 {
 	return ret;
+static inline pte_t numapte_batch_get(pte_t *ptep, int nr, pte_t pte) { return pte; }
 }
 
 static inline struct page *numapte_table_pop(struct page *page) { return NULL; }

@@ -202,24 +202,33 @@ unsigned long __numapte_read(unsigned long *entry)
 }
 EXPORT_SYMBOL(__numapte_read);
 
-/*
- * fork() reads an entry, write-protects it, and copies what it has read: a page that a CPU
- * of another node has written is dirty in the parent alone. If the parent goes first, reclaim
- * takes the child's page for one that is still what was read from swap.
- */
-pte_t __numapte_copied_pte(pte_t *ptep, int nr, pte_t pte)
+/* @pte, read from the first of @nr entries of a batch, with what hardware says of all of them. */
+pte_t __numapte_batch_get(pte_t *ptep, int nr, pte_t pte)
 {
 	int i;
 
-	if (numapte_mutant(MUTANT_FORK_PLAIN))
-		return pte;
 	for (i = 0; i < nr; i++) {
-		unsigned long entry = READ_ONCE(ptep[i].pte);
+		unsigned long entry = __numapte_read(&ptep[i].pte);
 
-		/* Whatever the level: the bits are in the same places. */
-		if (numapte_walkable(entry) &&
-		    entry & (NUMAPTE_DIRTY | NUMAPTE_SAVED_DIRTY))
-			return __pte(pte_val(pte) | NUMAPTE_SAVED_DIRTY);
+		if (!numapte_walkable(entry))
+			continue;
+		if (entry & NUMAPTE_ACCESSED)
+			pte = pte_mkyoung(pte);
+		/* Not pte_mkdirty(): it would be soft-dirty, too. */
+		if (entry & (NUMAPTE_DIRTY | NUMAPTE_SAVED_DIRTY))
+			pte = __pte(pte_val(pte) | (pte_val(pte) & NUMAPTE_RW ? NUMAPTE_DIRTY :
+									NUMAPTE_SAVED_DIRTY));
 	}
 	return pte;
+}
+
+/*
+ * fork() reads an entry, write-protects it, and copies what it has read: a page that a CPU
+ * of another node has written is dirty in the parent alone. If the parent goes first, reclaim
+ * takes the child's page for one that is still what was read from swap. What was not writable
+ * may be dirty in a replica alone, too: a CPU without shadow stacks may have been late.
+ */
+pte_t __numapte_copied_pte(pte_t *ptep, int nr, pte_t pte)
+{
+	return numapte_mutant(MUTANT_FORK_PLAIN) ? pte : __numapte_batch_get(ptep, nr, pte);
 }
