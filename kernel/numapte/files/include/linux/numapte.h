@@ -50,7 +50,7 @@ static inline pgd_t *numapte_loaded_pgd(struct mm_struct *mm)
 	return numapte_on() ? __numapte_loaded_pgd(mm) : mm->pgd;
 }
 
-/* This CPU has switched to @mm, and is to run @task, or nobody yet. Interrupts are off. */
+/* This CPU runs @mm, and is to run @task, or nobody yet; or @task faults. */
 static inline void numapte_switched(struct mm_struct *mm, struct task_struct *task)
 {
 	if (numapte_on())

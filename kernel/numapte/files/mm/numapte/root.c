@@ -87,7 +87,10 @@ static bool must_act(struct mm_struct *mm)
 	return home != node;
 }
 
-/* The run queue is locked: have the task come by in resume_user_mode_work(). */
+/*
+ * Whenever a thread comes to run here, and at its faults, for the one that was told may have
+ * gone on elsewhere: have it come by in resume_user_mode_work(). Does not sleep.
+ */
 void __numapte_switched(struct mm_struct *mm, struct task_struct *task)
 {
 	if (mm == &init_mm)
