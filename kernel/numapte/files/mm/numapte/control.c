@@ -24,6 +24,8 @@
 
 static_assert(NUMAPTE_PRESENT == _PAGE_PRESENT && NUMAPTE_RW == _PAGE_RW);
 static_assert(NUMAPTE_ACCESSED == _PAGE_ACCESSED && NUMAPTE_DIRTY == _PAGE_DIRTY);
+/* PR_SET_NUMAPTE is inherited. */
+static_assert(MMF_INIT_MASK & (1UL << MMF_NUMAPTE_REFUSED));
 static_assert(NUMAPTE_PSE == _PAGE_PSE && NUMAPTE_SAVED_DIRTY == _PAGE_SAVED_DIRTY);
 
 #define SLICE_SHIFT	40
@@ -205,8 +207,12 @@ DEFINE_SHOW_ATTRIBUTE(counters);
 
 static int __init numapte_init(void)
 {
-	struct dentry *dir = debugfs_create_dir("numapte", NULL);
+	struct dentry *dir;
 
+	/* No counter has a place for more. */
+	if (nr_node_ids > NUMAPTE_NODES)
+		return set_mode(boot_mode);
+	dir = debugfs_create_dir("numapte", NULL);
 	debugfs_create_file("counters", 0444, dir, NULL, &counters_fops);
 	debugfs_create_x64("forced", 0644, dir, &numapte_forced);
 	numapte_debug_init(dir);
