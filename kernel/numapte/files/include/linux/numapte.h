@@ -18,7 +18,7 @@ pgd_t *__numapte_pgd(struct mm_struct *mm);
 pgd_t *__numapte_loaded_pgd(struct mm_struct *mm);
 void __numapte_switched(struct mm_struct *mm, struct task_struct *task);
 void __numapte_resume(void);
-vm_fault_t __numapte_fault(struct vm_area_struct *vma, unsigned long addr, vm_fault_t ret);
+void __numapte_fault(struct vm_area_struct *vma, unsigned long addr, vm_fault_t ret);
 struct page *__numapte_table_pop(struct page *page);
 void __numapte_table_drop(struct mm_struct *mm, struct page *page);
 pte_t __numapte_batch_get(pte_t *ptep, int nr, pte_t pte);
@@ -66,13 +66,12 @@ static inline void numapte_resume(void)
 
 /*
  * A fault of @vma has been handled, with @ret: let this node's tree have the entry. The
- * lock of @mm or of @vma is held unless @ret says otherwise. Return: @ret, or with
- * VM_FAULT_OOM if there was no memory for the upper levels.
+ * lock of @mm or of @vma is held unless @ret says otherwise.
  */
-static inline vm_fault_t numapte_fault(struct vm_area_struct *vma, unsigned long addr,
-				       vm_fault_t ret)
+static inline void numapte_fault(struct vm_area_struct *vma, unsigned long addr, vm_fault_t ret)
 {
-	return numapte_on() ? __numapte_fault(vma, addr, ret) : ret;
+	if (numapte_on())
+		__numapte_fault(vma, addr, ret);
 }
 
 /* One after the other the replicas of @page, a table that nothing leads to any more; NULL: no more. */
@@ -147,17 +146,12 @@ static inline pgd_t *numapte_loaded_pgd(struct mm_struct *mm) { return mm->pgd; 
 static inline void numapte_switched(struct mm_struct *mm, struct task_struct *task) { }
 static inline void numapte_resume(void) { }
 
-static inline vm_fault_t numapte_fault(struct vm_area_struct *vma, unsigned long addr,
-				       vm_fault_t ret)
-{
-	return ret;
-static inline pte_t numapte_batch_get(pte_t *ptep, int nr, pte_t pte) { return pte; }
-}
-
+static inline void numapte_fault(struct vm_area_struct *vma, unsigned long addr, vm_fault_t ret) { }
 static inline struct page *numapte_table_pop(struct page *page) { return NULL; }
 static inline void numapte_table_drop(struct mm_struct *mm, struct page *page) { }
 #define numapte_ptep_get(ptep)			ptep_get(ptep)
 #define numapte_pmdp_get(pmdp)			pmdp_get(pmdp)
+static inline pte_t numapte_batch_get(pte_t *ptep, int nr, pte_t pte) { return pte; }
 static inline pte_t numapte_copied_pte(pte_t *ptep, int nr, pte_t pte) { return pte; }
 static inline pmd_t numapte_copied_pmd(pmd_t *pmdp, pmd_t pmd) { return pmd; }
 

@@ -28,6 +28,7 @@ struct walk {
 	unsigned long addr;
 	int node;
 	unsigned int order;	/* 2^order entries are copied at once */
+	gfp_t gfp;		/* of what the fill cannot do without */
 	enum numapte_level level;
 	unsigned int shift;
 	unsigned long *entry;	/* in the canonical tree */
@@ -88,12 +89,12 @@ static int step(struct walk *walk)
 	level = walk->level - 1;
 	if (walk->level == NUMAPTE_PGD && !pgtable_l5_enabled())
 		level = NUMAPTE_PUD;
-	table = numapte_table_upper(mm, table_of(entry), level);
+	table = numapte_table_upper(mm, table_of(entry), level, walk->gfp);
 	if (!table)
 		return -ENOMEM;
 	page = READ_ONCE(table->page[walk->node]);
 	if (!page) {
-		unsigned long *spare = numapte_page_alloc(walk->node, level);
+		unsigned long *spare = numapte_page_alloc(walk->node, level, walk->gfp);
 
 		if (!spare)
 			return -ENOMEM;
@@ -105,7 +106,7 @@ static int step(struct walk *walk)
 			numapte_own(table, walk->node, page);
 		}
 		spin_unlock(&mm->page_table_lock);
-		numapte_page_free(spare, walk->node, level);
+		numapte_page_free(spare, level);
 	}
 	if (!leads_to(READ_ONCE(*walk->mine), page)) {
 		spin_lock(&mm->page_table_lock);
@@ -200,10 +201,10 @@ static int link_table(struct walk *walk, unsigned long entry)
 	spinlock_t *pml, *ptl;
 
 	if (!home)
-		own = numapte_page_alloc(walk->node, NUMAPTE_PTE);
-	spare = numapte_table_alloc(NUMAPTE_PTE, GFP_KERNEL_ACCOUNT);
+		own = numapte_page_alloc(walk->node, NUMAPTE_PTE, walk->gfp);
+	spare = numapte_table_alloc(NUMAPTE_PTE, walk->gfp);
 	if (!spare) {
-		numapte_page_free(own, walk->node, NUMAPTE_PTE);
+		numapte_page_free(own, NUMAPTE_PTE);
 		return -ENOMEM;
 	}
 	pml = pmd_lock(walk->mm, pmd);
@@ -239,24 +240,26 @@ static int link_table(struct walk *walk, unsigned long entry)
 		spin_unlock(ptl);
 unlock:
 	spin_unlock(pml);
-	numapte_page_free(own, walk->node, NUMAPTE_PTE);
+	numapte_page_free(own, NUMAPTE_PTE);
 	kfree(spare);
 	return 0;
 }
 
 /*
  * Let the tree of @node have what the canonical tree has at @addr, whose VMA is locked.
- * @skip: how far nothing else can be had, a power of two. May sleep. Return: -ENOMEM: no
- * memory for a level that cannot be shared; else 0, also if there was nothing to have.
+ * @must: it cannot be done without. @skip: how far nothing else can be had, a power of two.
+ * May sleep. Return: -ENOMEM: no memory for a level that cannot be shared; else 0, also if
+ * there was nothing to have.
  */
 int numapte_fill(struct mm_struct *mm, struct numapte_mm *nm, unsigned long addr, int node,
-		 unsigned long *skip)
+		 bool must, unsigned long *skip)
 {
 	struct walk walk = {
 		.mm = mm, .addr = addr, .node = node, .level = NUMAPTE_PGD,
 		.shift = PGDIR_SHIFT,
 		/* Complete replicas are what eager means. */
 		.order = nm->eager ? 9 : READ_ONCE(numapte_order),
+		.gfp = GFP_KERNEL_ACCOUNT | (must ? __GFP_NOFAIL : 0),
 		.entry = (unsigned long *)pgd_offset(mm, addr),
 	};
 	unsigned long entry;
@@ -283,8 +286,14 @@ int numapte_fill(struct mm_struct *mm, struct numapte_mm *nm, unsigned long addr
 	return fill_linked(&walk) ? 0 : link_table(&walk, entry);
 }
 
-vm_fault_t __numapte_fault(struct vm_area_struct *vma, unsigned long addr, vm_fault_t ret)
+/*
+ * The fault has been handled, and a tree that lacks the entry would have it come again, or fail
+ * what needs no tree (get_user_pages()). So this node's fill does not give up: one page a level
+ * at most, and a descriptor. What is for other nodes they can get by faults of their own.
+ */
+void __numapte_fault(struct vm_area_struct *vma, unsigned long addr, vm_fault_t ret)
 {
+	int here = numa_node_id();
 	struct numapte_mm *nm;
 	struct mm_struct *mm;
 	unsigned long skip;
@@ -292,15 +301,16 @@ vm_fault_t __numapte_fault(struct vm_area_struct *vma, unsigned long addr, vm_fa
 
 	/* The lock is gone, and maybe the VMA: the access faults again. */
 	if (ret & (VM_FAULT_ERROR | VM_FAULT_RETRY | VM_FAULT_COMPLETED))
-		return ret;
+		return;
 	mm = vma->vm_mm;
-	nm = numapte_trees(mm);
 	/* Another process' access to this memory goes through no tree of it. */
-	if (!nm || mm != current->mm)
-		return ret;
-	for (nodes = BIT_ULL(numa_node_id()) | numapte_wanted(nm); nodes; nodes &= nodes - 1) {
-		if (numapte_fill(mm, nm, addr, __ffs64(nodes), &skip))
-			return ret | VM_FAULT_OOM;
-	}
-	return ret;
+	if (mm != current->mm)
+		return;
+	numapte_switched(mm, current);
+	nm = numapte_trees(mm);
+	if (!nm)
+		return;
+	numapte_fill(mm, nm, addr, here, true, &skip);
+	for (nodes = numapte_wanted(nm) & ~BIT_ULL(here); nodes; nodes &= nodes - 1)
+		numapte_fill(mm, nm, addr, __ffs64(nodes), false, &skip);
 }

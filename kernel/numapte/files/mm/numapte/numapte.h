@@ -74,9 +74,9 @@ extern atomic_long_t numapte_pages[NUMAPTE_LEVELS][NUMAPTE_NODES];
 struct numapte_table *numapte_of(const void *entry);
 struct numapte_table *numapte_table_alloc(enum numapte_level level, gfp_t gfp);
 struct numapte_table *numapte_table_upper(struct mm_struct *mm, struct page *page,
-					  enum numapte_level level);
-unsigned long *numapte_page_alloc(int node, enum numapte_level level);
-void numapte_page_free(unsigned long *page, int node, enum numapte_level level);
+					  enum numapte_level level, gfp_t gfp);
+unsigned long *numapte_page_alloc(int node, enum numapte_level level, gfp_t gfp);
+void numapte_page_free(unsigned long *page, enum numapte_level level);
 void numapte_own(struct numapte_table *table, int node, unsigned long *page);
 
 /* set.c */
@@ -89,7 +89,7 @@ void numapte_reclaim_init(void);
 
 /* fill.c */
 int numapte_fill(struct mm_struct *mm, struct numapte_mm *nm, unsigned long addr, int node,
-		 unsigned long *skip);
+		 bool must, unsigned long *skip);
 
 /* The trees of @mm, or NULL. */
 static inline struct numapte_mm *numapte_trees(struct mm_struct *mm)
@@ -127,11 +127,11 @@ enum numapte_mutant {
 	MUTANT_YOUNG_CANONICAL,
 	MUTANT_FORK_PLAIN,		/* T30 */
 	MUTANT_COPY_OVER,		/* T31 */
+	MUTANT_TWO_GIVERS,
 	MUTANTS
 };
 
 #ifdef CONFIG_NUMAPTE_DEBUG
-	MUTANT_TWO_GIVERS,
 
 extern enum numapte_mutant numapte_mutant_chosen;
 

@@ -109,7 +109,7 @@ static bool take_replica(struct mm_struct *mm, pmd_t *pmd, int node)
 	locked.table->links &= ~BIT_ULL(node);
 	locked.table->page[node] = NULL;
 	unlock_table(&locked);
-	numapte_page_free(replica, node, NUMAPTE_PTE);
+	numapte_page_free(replica, NUMAPTE_PTE);
 	numapte_count(reclaimed, 1);
 	return true;
 }

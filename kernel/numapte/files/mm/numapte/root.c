@@ -108,7 +108,7 @@ static void free_roots(struct numapte_mm *nm)
 		if (!nm->top.page[node])
 			continue;
 		numapte_root_dtor((pgd_t *)nm->top.page[node]);
-		numapte_page_free(nm->top.page[node], node, NUMAPTE_PGD);
+		numapte_page_free(nm->top.page[node], NUMAPTE_PGD);
 	}
 	kfree(nm);
 }
@@ -126,7 +126,7 @@ static struct numapte_mm *make_roots(struct mm_struct *mm)
 	nm->top.level = NUMAPTE_PGD;
 	nm->eager = READ_ONCE(numapte_mode) == MODE_EAGER;
 	for_each_online_node(node) {
-		root = numapte_page_alloc(node, NUMAPTE_PGD);
+		root = numapte_page_alloc(node, NUMAPTE_PGD, GFP_KERNEL_ACCOUNT);
 		if (!root) {
 			free_roots(nm);
 			return NULL;
@@ -174,7 +174,7 @@ static void fill_all(struct mm_struct *mm, struct numapte_mm *nm, int node)
 
 		while (addr < vma->vm_end) {
 			if (fatal_signal_pending(current) ||
-			    numapte_fill(mm, nm, addr, node, &skip))
+			    numapte_fill(mm, nm, addr, node, false, &skip))
 				goto out;
 			addr = (addr & ~(skip - 1)) + skip;
 			if (!addr)

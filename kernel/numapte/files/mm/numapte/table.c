@@ -47,14 +47,14 @@ struct numapte_table *numapte_table_alloc(enum numapte_level level, gfp_t gfp)
  * Return: NULL if there is no memory. May sleep; takes page_table_lock.
  */
 struct numapte_table *numapte_table_upper(struct mm_struct *mm, struct page *page,
-					  enum numapte_level level)
+					  enum numapte_level level, gfp_t gfp)
 {
 	struct ptdesc *ptdesc = page_ptdesc(page);
 	struct numapte_table *table = READ_ONCE(ptdesc->pt_numapte), *spare;
 
 	if (table)
 		return table;
-	spare = numapte_table_alloc(level, GFP_KERNEL_ACCOUNT);
+	spare = numapte_table_alloc(level, gfp);
 	if (!spare)
 		return NULL;
 	spin_lock(&mm->page_table_lock);
@@ -76,41 +76,42 @@ struct numapte_table *numapte_table_upper(struct mm_struct *mm, struct page *pag
 /*
  * A page on @node for a replica, empty. The policy of the task is for its memory, not for
  * this. A PTE table can be shared instead, so nothing is to be reclaimed or killed for it;
- * of the other levels a page from elsewhere is better than none. Return: NULL: no memory.
+ * of the other levels a page from elsewhere, had with @gfp, is better than none. Return:
+ * NULL: no memory.
  */
-unsigned long *numapte_page_alloc(int node, enum numapte_level level)
+unsigned long *numapte_page_alloc(int node, enum numapte_level level, gfp_t gfp)
 {
-	gfp_t gfp = GFP_PGTABLE_USER;
 	struct page *page;
 
-	page = alloc_pages_node(node, gfp | __GFP_THISNODE | __GFP_NORETRY | __GFP_NOWARN, 0);
+	page = alloc_pages_node(node, GFP_PGTABLE_USER | __GFP_THISNODE | __GFP_NORETRY |
+				__GFP_NOWARN, 0);
 	if (!page)
 		numapte_count(fallbacks, 1);
 	if (!page && level != NUMAPTE_PTE)
-		page = alloc_pages_node(node, gfp, 0);
+		page = alloc_pages_node(node, gfp | __GFP_ZERO | __GFP_NOWARN, 0);
 	if (!page)
 		return NULL;
 	__folio_set_pgtable(page_folio(page));
 	lruvec_stat_add_folio(page_folio(page), NR_PAGETABLE);
-	atomic_long_inc(&numapte_pages[level][node]);
+	atomic_long_inc(&numapte_pages[level][page_to_nid(page)]);
 	return page_address(page);
 }
 
-static struct page *page_dtor(unsigned long *entries, int node, enum numapte_level level)
+static struct page *page_dtor(unsigned long *entries, enum numapte_level level)
 {
 	struct page *page = virt_to_page(entries);
 
 	lruvec_stat_sub_folio(page_folio(page), NR_PAGETABLE);
 	__folio_clear_pgtable(page_folio(page));
-	atomic_long_dec(&numapte_pages[level][node]);
+	atomic_long_dec(&numapte_pages[level][page_to_nid(page)]);
 	return page;
 }
 
 /* Nothing leads to it, and no CPU holds what it led to. */
-void numapte_page_free(unsigned long *entries, int node, enum numapte_level level)
+void numapte_page_free(unsigned long *entries, enum numapte_level level)
 {
 	if (entries)
-		__free_page(page_dtor(entries, node, level));
+		__free_page(page_dtor(entries, level));
 }
 
 /* Before anything leads to @page: a store from now on reaches it. The table's lock is held. */
@@ -133,8 +134,8 @@ struct page *__numapte_table_pop(struct page *page)
 		node = __ffs64(table->own);
 		table->own &= ~BIT_ULL(node);
 		if (!numapte_mutant(MUTANT_FREE_EARLY))
-			return page_dtor(table->page[node], node, table->level);
-		numapte_page_free(table->page[node], node, table->level);
+			return page_dtor(table->page[node], table->level);
+		numapte_page_free(table->page[node], table->level);
 	}
 	page_ptdesc(page)->pt_numapte = NULL;
 	if (table->level == NUMAPTE_P4D)
