@@ -74,7 +74,7 @@ static inline void numapte_fault(struct vm_area_struct *vma, unsigned long addr,
 		__numapte_fault(vma, addr, ret);
 }
 
-/* One after the other the replicas of @page, a table that nothing leads to any more; NULL: no more. */
+/* One after the other the replicas of @page, a table that nothing leads to; NULL: no more. */
 static inline struct page *numapte_table_pop(struct page *page)
 {
 	return numapte_on() ? __numapte_table_pop(page) : NULL;

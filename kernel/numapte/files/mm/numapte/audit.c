@@ -33,10 +33,12 @@ static const char * const wrong_names[] = {
 static u64 page_below(enum numapte_level level, unsigned long entry, int node)
 {
 	struct numapte_table *below;
+	struct page *page;
 
 	if (!numapte_is_table(level, entry))
 		return 0;
-	below = READ_ONCE(page_ptdesc(pfn_to_page((entry & PTE_PFN_MASK) >> PAGE_SHIFT))->pt_numapte);
+	page = pfn_to_page((entry & PTE_PFN_MASK) >> PAGE_SHIFT);
+	below = READ_ONCE(page_ptdesc(page)->pt_numapte);
 	return below && below->page[node] ? __pa(below->page[node]) : 0;
 }
 

@@ -209,14 +209,14 @@ static int __init numapte_init(void)
 {
 	struct dentry *dir;
 
-	/* No counter has a place for more. */
-	if (nr_node_ids > NUMAPTE_NODES)
-		return set_mode(boot_mode);
-	dir = debugfs_create_dir("numapte", NULL);
-	debugfs_create_file("counters", 0444, dir, NULL, &counters_fops);
-	debugfs_create_x64("forced", 0644, dir, &numapte_forced);
-	numapte_debug_init(dir);
-	numapte_reclaim_init();
+	/* No counter has a place for more, and no mode but off is to be had. */
+	if (nr_node_ids <= NUMAPTE_NODES) {
+		dir = debugfs_create_dir("numapte", NULL);
+		debugfs_create_file("counters", 0444, dir, NULL, &counters_fops);
+		debugfs_create_x64("forced", 0644, dir, &numapte_forced);
+		numapte_debug_init(dir);
+		numapte_reclaim_init();
+	}
 	set_mode(boot_mode);
 	return sysfs_create_group(mm_kobj, &numapte_group);
 }

@@ -71,7 +71,7 @@ static void copy_leaf(struct walk *walk, spinlock_t *ptl)
 	spin_unlock(ptl);
 }
 
-/* Step down by one level, to another that is not PTE. Return: 1: done, nothing is below; -ENOMEM. */
+/* Step down a level, to another that is not PTE. Return: 1: done, nothing is below; -ENOMEM. */
 static int step(struct walk *walk)
 {
 	unsigned long entry = READ_ONCE(*walk->entry);
@@ -141,7 +141,8 @@ static void copy_entries(struct walk *walk, unsigned long *from, unsigned long *
 			continue;
 		if (numapte_mutant(MUTANT_STALE_COPY))
 			udelay(2);
-		numapte_audit_kept(from + i, numapte_found(entry, READ_ONCE(to[i])) & ~NUMAPTE_ACCESSED);
+		numapte_audit_kept(from + i, numapte_found(entry, READ_ONCE(to[i])) &
+				   ~NUMAPTE_ACCESSED);
 		WRITE_ONCE(to[i], numapte_copy(NUMAPTE_PTE, entry, i == index));
 		copied++;
 	}
@@ -151,7 +152,7 @@ static void copy_entries(struct walk *walk, unsigned long *from, unsigned long *
 	}
 }
 
-/* The usual case: the table is linked, and a replica at most lacks entries. Return: whether it was. */
+/* The usual case: the table is linked, and a replica at most lacks entries. Return: was it? */
 static bool fill_linked(struct walk *walk)
 {
 	pmd_t *pmd = (pmd_t *)walk->entry;

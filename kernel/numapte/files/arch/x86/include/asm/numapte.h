@@ -94,7 +94,11 @@ static inline void numapte_pte_clear(struct mm_struct *mm, unsigned long addr, p
 static __always_inline bool numapte_on(void) { return false; }
 static inline void __numapte_wrprotect(unsigned long *entry) { }
 static inline int __numapte_clear_young(unsigned long *entry) { return 0; }
-static inline unsigned long __numapte_exchange(unsigned long *entry, unsigned long value) { return 0; }
+static inline unsigned long __numapte_exchange(unsigned long *entry, unsigned long value)
+{
+	return 0;
+}
+
 #define numapte_ptep_get_and_clear	native_ptep_get_and_clear
 #define numapte_pmdp_get_and_clear	native_pmdp_get_and_clear
 #define numapte_pudp_get_and_clear	native_pudp_get_and_clear
