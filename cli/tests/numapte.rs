@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Does every replica of a page table say what the table says, is one that does not found, and do all of them go with
+//! their process?
+//!
+//! CEASEFIRE_NUMAPTE_KERNEL=NAME: another kernel with CONFIG_NUMAPTE_DEBUG in place of `numapte-debug`.
+
+mod common;
+use common::checked::{self, consoles, lab};
+use common::{row, Scratch};
+use serde_json::Value;
+
+const MACHINE: [&str; 6] = ["--cpus", "4", "--nodes", "2", "--tlb", "hardware"];
+const ALL: [&str; 6] = ["--set", "hotplug=1", "--set", "ksm=1", "--set", "thp=1"];
+
+fn kernel(mode: &str, more: &str) -> Vec<String> {
+    let other = std::env::var("CEASEFIRE_NUMAPTE_KERNEL");
+    checked::named(other.as_deref().unwrap_or("numapte-debug"), mode, more)
+}
+
+fn clean(args: &[&str], mode: &str, more: &str) -> Value {
+    checked::clean(&[args, &MACHINE].concat(), &kernel(mode, more))
+}
+
+fn counter(row: &Value, name: &str) -> f64 {
+    row["mechanisms"]["numapte"][name]["max"].as_f64().unwrap_or_else(|| panic!("no counter {name}: {row}"))
+        * row["units"].as_f64().expect("units")
+}
+
+/// `audit_failures` are violations, of which `clean` allows none.
+fn every_replica_is_right(args: &[&str], mode: &str, more: &str, least: f64) {
+    let results = clean(args, mode, more);
+    for row in results["rows"].as_array().expect("rows").iter().filter(|row| row["group"] != "control") {
+        let audits = counter(row, "audits");
+        let (begun, replicated) = (counter(row, "begun"), counter(row, "replicated"));
+        println!("{mode} {more} {}: {audits} compared, {replicated} tables", row["workload"]);
+        assert!(audits >= least && begun >= 1.0 && replicated >= 1.0, "{row}");
+    }
+}
+
+#[test]
+fn every_replica_is_right_whatever_changes() {
+    every_replica_is_right(&[&["stress-mix", "--units", "600"], &ALL[..]].concat(), "on", "", 5000.0);
+}
+
+/// One tree for each process, and nothing to compare.
+#[test]
+fn off_is_off() {
+    let results = clean(&["stress-mix", "--units", "200"], "off", "");
+    let row = row(&results, "stress-mix", 4);
+    for name in ["begun", "replicated", "copied", "propagated", "audits"] {
+        assert_eq!(counter(row, name), 0.0, "{name}: {row}");
+    }
+}
+
+/// What the last line `name value` says.
+fn gauge(text: &str, name: &str) -> u64 {
+    let of_name = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok();
+    text.lines().rev().find_map(of_name).unwrap_or_else(|| panic!("no {name}: {text}"))
+}
+
+/// Replicas go with their process. What runs next on each CPU lets go of the last address space there.
+#[test]
+fn nothing_is_left_at_the_end() {
+    let workload = "/bin/workloads run owner --threads 4";
+    let command = format!(
+        "{workload}; {workload}; write /proc/sys/vm/drop_caches 2; cat /sys/kernel/debug/numapte/counters"
+    );
+    let text = checked::shell(&command, &MACHINE, &kernel("on", ""));
+    assert!(gauge(&text, "begun") >= 2 && gauge(&text, "replicated") >= 1, "{text}");
+    for level in ["pte", "pmd", "pud", "p4d"] {
+        assert_eq!(gauge(&text, &format!("pages_{level}")), 0, "{text}");
+    }
+    assert!(gauge(&text, "pages_root") <= 2, "{text}");
+    assert_eq!(gauge(&text, "audit_failures"), 0, "{text}");
+}
+
+/// Whether the audit says so, or the workload.
+fn is_found(mutant: &str, args: &[&str]) -> bool {
+    let out = Scratch::new("numapte-mutant");
+    let said = lab(&out, &[args, &MACHINE].concat(), &kernel("on", &format!("numapte_mutant={mutant}")));
+    let console = consoles(&out);
+    assert!(console.contains(&format!("broken on purpose: {mutant}")), "{mutant}: {console}");
+    println!("{mutant}: exit code {}", said.code);
+    said.code == 1
+}
+
+#[test]
+fn a_break_is_found() {
+    assert!(is_found("clear-canonical", &["stress-mix", "--units", "200"]));
+}
+
+/// Those that a comparison or the memory shows. The others need a moment that a boot may not have; they are of the
+/// model: engine/numapte/tests/mutants.txt.
+#[test]
+#[ignore = "more boots: make test-numapte-all"]
+fn each_break_is_found() {
+    for mutant in
+        ["full-canonical", "wrprotect-unfolded", "fold-whole", "gate-present", "store-canonical", "copy-over"]
+    {
+        let args = [&["stress-mix"], &ALL[2..]].concat();
+        assert!(is_found(mutant, &args), "{mutant}");
+    }
+}
+
+#[test]
+#[ignore = "more boots: make test-numapte-all"]
+fn every_replica_is_right_in_every_mode_and_workload() {
+    let more = ["stale", "owner", "refault", "synced", "held"];
+    every_replica_is_right(&more, "on", "", 1.0);
+    every_replica_is_right(&more, "eager", "", 1.0);
+    let mix = [&["stress-mix", "--units", "20000"], &ALL[..]].concat();
+    every_replica_is_right(&mix, "on", "", 100_000.0);
+    every_replica_is_right(&mix, "eager", "", 100_000.0);
+    every_replica_is_right(&mix, "on", "numapte_forced=3", 100_000.0);
+}
+
+/// Linux's own tests; their list is of an unchanged kernel.
+#[test]
+#[ignore = "more boots: make test-numapte-all"]
+fn what_linux_tests_is_as_on_an_unchanged_kernel() {
+    for mode in ["off", "on", "eager"] {
+        let args = ["lab", "selftests", "--subset", "all", "--kernel", "numapte-debug", "--mode", mode];
+        let out = Scratch::new("numapte-selftests");
+        let dir = out.0.to_string_lossy().into_owned();
+        let all = [&args[..], &["--patience", "3", "--out", &dir]].concat();
+        print!("{}", common::succeed(&mut common::ceasefire(&all)).stdout);
+    }
+}
