@@ -86,7 +86,7 @@ fn is_found(mutant: &str, args: &[&str]) -> bool {
 
 #[test]
 fn a_break_is_found() {
-    assert!(is_found("clear-canonical", &["stress-mix", "--units", "200"]));
+    assert!(is_found("gate-present", &["stress-mix", "--units", "200"]));
 }
 
 /// Those that a comparison or the memory shows. The others need a moment that a boot may not have; they are of the
@@ -97,7 +97,8 @@ fn each_break_is_found() {
     for mutant in
         ["full-canonical", "wrprotect-unfolded", "fold-whole", "gate-present", "store-canonical", "copy-over"]
     {
-        let args = [&["stress-mix"], &ALL[2..]].concat();
+        // Some have no end: a fault comes again and again.
+        let args = [&["stress-mix", "--timeout", "180"], &ALL[2..]].concat();
         assert!(is_found(mutant, &args), "{mutant}");
     }
 }
