@@ -24,8 +24,8 @@ void __numapte_wrprotect(unsigned long *entry);
 int __numapte_clear_young(unsigned long *entry);
 unsigned long __numapte_read(unsigned long *entry);
 
-#define NUMAPTE_SETTER(level, type)							\
-static inline void numapte_set_##level(type *entry, type value)			\
+#define NUMAPTE_SETTER(level, entry_arg, value_arg)					\
+static inline void numapte_set_##level(entry_arg, value_arg)				\
 {											\
 	if (numapte_on())								\
 		__numapte_store((unsigned long *)entry, native_##level##_val(value));	\
@@ -33,11 +33,11 @@ static inline void numapte_set_##level(type *entry, type value)			\
 		native_set_##level(entry, value);					\
 }
 
-NUMAPTE_SETTER(pte, pte_t)
-NUMAPTE_SETTER(pmd, pmd_t)
-NUMAPTE_SETTER(pud, pud_t)
-NUMAPTE_SETTER(p4d, p4d_t)
-NUMAPTE_SETTER(pgd, pgd_t)
+NUMAPTE_SETTER(pte, pte_t *entry, pte_t value)
+NUMAPTE_SETTER(pmd, pmd_t *entry, pmd_t value)
+NUMAPTE_SETTER(pud, pud_t *entry, pud_t value)
+NUMAPTE_SETTER(p4d, p4d_t *entry, p4d_t value)
+NUMAPTE_SETTER(pgd, pgd_t *entry, pgd_t value)
 
 static inline pte_t numapte_ptep_get_and_clear(pte_t *ptep)
 {
