@@ -17,6 +17,7 @@ pub mod selftests;
 mod summary;
 mod svg;
 pub mod table;
+mod walks;
 
 pub use compare_table::{regression, render as comparison};
 pub use picture::file as picture;

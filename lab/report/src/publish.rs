@@ -10,6 +10,7 @@ use crate::paper::found;
 use crate::picture;
 use crate::rows::list;
 use crate::summary::{Change, Line, Rise, Summary};
+use crate::walks::{is_walks, walks_table};
 use ceasefire_base::text::{count, width, wrap};
 use ceasefire_base::{disk, Error, Result};
 use ceasefire_results::paper::Paper;
@@ -126,6 +127,7 @@ fn table(results: &Results) -> Result<String> {
         () if is_ceiling(results) => ceiling_table(results),
         () if is_net(results) => net_table(results),
         () if is_cost(results) => cost_table(results),
+        () if is_walks(results) => Ok(walks_table(results, &compared(results)?)),
         () => Ok(demo_table(results, &compared(results)?)),
     }
 }

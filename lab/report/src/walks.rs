@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The published table of where page walks read: what share of the PTEs was on another node.
+
+use crate::numbers::figure;
+use crate::publish::{condition, hashes, unmeasured, wrapped};
+use crate::summary::Summary;
+use ceasefire_base::text::count;
+use ceasefire_results::schema::{Results, Row};
+
+/// Rows that say on which node walks read, and that interrupt nobody.
+pub(crate) fn is_walks(results: &Results) -> bool {
+    let is_of_walks = |row: &Row| {
+        !row.cost
+            && row.remote_leaf_percent().is_some()
+            && row.received_per_unit.is_none_or(|received| received.median < 0.01)
+    };
+    !results.rows.is_empty() && results.rows.iter().all(is_of_walks)
+}
+
+/// A line for each workload; for each kernel or mode the share, and the PTEs that walks read per unit.
+pub(crate) fn walks_table(results: &Results, summary: &Summary) -> String {
+    let environment = &results.environment;
+    let nodes = summary.lines.first().map_or(1, |line| line.base.nodes);
+    let place = summary.place().map(|place| format!("{place} in {}", count(u64::from(nodes), "node")));
+    let condition = condition(environment, place, summary.repeats());
+    let mut text = wrapped(&format!("Condition: {condition}."), "");
+    text += &format!("\n{}", wrapped(&format!("Sources: {}.", hashes(environment)), ""));
+    let heads: Vec<String> = summary.names.iter().map(|name| format!("`{name}`")).collect();
+    text += &format!("\n| workload | {} |\n|---|{}\n", heads.join(" | "), "---|".repeat(heads.len()));
+    for line in &summary.lines {
+        let rows = std::iter::once(Some(line.base)).chain(line.others.iter().copied());
+        let cells: Vec<String> = rows.map(cell).collect();
+        text += &format!("| `{}` | {} |\n", line.name, cells.join(" | "));
+    }
+    let held = results.controls.iter().filter(|control| control.ok == Some(true)).count();
+    let words = format!("{held} of {} control figures hold. {}", results.controls.len(), unmeasured(results));
+    format!("{text}\n{}", wrapped(&words, ""))
+}
+
+/// `66.7 % of 1.02`
+fn cell(row: Option<&Row>) -> String {
+    let of = |row: &Row| {
+        let (local, remote) = (row.reads_local_leaf_per_unit?.median, row.reads_remote_leaf_per_unit?.median);
+        Some(format!("{} % of {}", figure(row.remote_leaf_percent()?), figure(local + remote)))
+    };
+    row.and_then(of).unwrap_or_else(|| "-".into())
+}
