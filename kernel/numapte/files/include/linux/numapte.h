@@ -9,6 +9,7 @@
 #include <linux/mm.h>
 #include <linux/pgtable.h>
 
+struct numapte_table;
 struct task_struct;
 
 #ifdef CONFIG_NUMAPTE
@@ -24,6 +25,10 @@ void __numapte_table_drop(struct mm_struct *mm, struct page *page);
 pte_t __numapte_batch_get(pte_t *ptep, int nr, pte_t pte);
 pte_t __numapte_copied_pte(pte_t *ptep, int nr, pte_t pte);
 unsigned long __numapte_mmap_top(unsigned long top);
+struct numapte_table *__numapte_replicated(void *entry);
+void numapte_store_in(struct numapte_table *table, unsigned long *entry, unsigned long value);
+unsigned long numapte_exchange_in(struct numapte_table *table, unsigned long *entry,
+				  unsigned long value);
 void numapte_mm_init(struct mm_struct *mm);
 
 /* arch/x86/mm */
@@ -135,8 +140,46 @@ static inline pmd_t numapte_copied_pmd(pmd_t *pmdp, pmd_t pmd)
 	return numapte_on() ? __pmd(pte_val(__numapte_copied_pte((pte_t *)pmdp, 1, pte))) : pmd;
 }
 
+/*
+ * The table of @ptep if it has replicas, else NULL. The table's lock is held, without which it
+ * gets no first replica and loses no last one.
+ */
+static inline struct numapte_table *numapte_replicated(pte_t *ptep)
+{
+	return numapte_on() ? __numapte_replicated(ptep) : NULL;
+}
+
+/* ptep_modify_prot_start() and _commit() where the table has been looked up. */
+static __always_inline pte_t numapte_modify_prot_start(struct vm_area_struct *vma,
+						       unsigned long addr, pte_t *ptep,
+						       struct numapte_table *table)
+{
+	if (IS_ENABLED(CONFIG_PAGE_TABLE_CHECK))
+		return ptep_modify_prot_start(vma, addr, ptep);
+	return table ? __pte(numapte_exchange_in(table, &ptep->pte, 0)) :
+		       native_ptep_get_and_clear(ptep);
+}
+
+static __always_inline void numapte_modify_prot_commit(struct vm_area_struct *vma,
+						       unsigned long addr, pte_t *ptep,
+						       pte_t old, pte_t pte,
+						       struct numapte_table *table)
+{
+	if (IS_ENABLED(CONFIG_PAGE_TABLE_CHECK))
+		ptep_modify_prot_commit(vma, addr, ptep, old, pte);
+	else if (table)
+		numapte_store_in(table, &ptep->pte, pte_val(pte));
+	else
+		native_set_pte(ptep, pte);
+}
+
 #else
 
+static inline struct numapte_table *numapte_replicated(pte_t *ptep) { return NULL; }
+#define numapte_modify_prot_start(vma, addr, ptep, table)	\
+	ptep_modify_prot_start(vma, addr, ptep)
+#define numapte_modify_prot_commit(vma, addr, ptep, old, pte, table)	\
+	ptep_modify_prot_commit(vma, addr, ptep, old, pte)
 static inline bool numapte_may_share_pmd(void) { return true; }
 static inline unsigned long numapte_mmap_top(unsigned long top) { return top; }
 static inline void numapte_mm_init(struct mm_struct *mm) { }

@@ -48,26 +48,29 @@ void numapte_found_in(unsigned long *entry, u64 found)
 		;
 }
 
+/* For a caller that changes many entries of a table in one hold of its lock. */
+struct numapte_table *__numapte_replicated(void *entry)
+{
+	return replicated(entry);
+}
+
 /*
  * A store over an entry that is present loses nothing of what hardware has set in replicas
  * of the same page: Linux reads the canonical entry, changes that and stores it again, where
  * on one tree it relies on the bits being there.
  */
-void __numapte_store(unsigned long *entry, unsigned long value)
+void numapte_store_in(struct numapte_table *table, unsigned long *entry, unsigned long value)
 {
-	struct numapte_table *table = replicated(entry);
 	unsigned int index = entry_index(entry);
 	u64 mask, found = 0;
 	unsigned long image;
 	int node;
 
 	WRITE_ONCE(*entry, value);
-	if (!table)
+	if (numapte_mutant(value ? MUTANT_STORE_CANONICAL : MUTANT_CLEAR_CANONICAL)) {
+		numapte_audit_entry(table, entry);
 		return;
-	if (numapte_mutant(MUTANT_STORE_CANONICAL) && value)
-		return;
-	if (numapte_mutant(MUTANT_CLEAR_CANONICAL) && !value)
-		return;
+	}
 	image = numapte_replica(table->level, value);
 	if (image)
 		numapte_count(propagated, 1);
@@ -90,20 +93,32 @@ void __numapte_store(unsigned long *entry, unsigned long value)
 	numapte_audit_kept(entry, found);
 	numapte_audit_entry(table, entry);
 }
+
+void __numapte_store(unsigned long *entry, unsigned long value)
+{
+	struct numapte_table *table = replicated(entry);
+
+	if (table)
+		numapte_store_in(table, entry, value);
+	else
+		WRITE_ONCE(*entry, value);
+}
 EXPORT_SYMBOL(__numapte_store);
 
 /* Return: the old value, with what hardware has set in the replicas. */
-unsigned long __numapte_exchange(unsigned long *entry, unsigned long value)
+unsigned long numapte_exchange_in(struct numapte_table *table, unsigned long *entry,
+				  unsigned long value)
 {
-	struct numapte_table *table = replicated(entry);
 	unsigned int index = entry_index(entry);
 	unsigned long old, image;
 	u64 mask;
 	int node;
 
 	old = xchg(entry, value);
-	if (!table || numapte_mutant(MUTANT_FULL_CANONICAL))
+	if (numapte_mutant(MUTANT_FULL_CANONICAL)) {
+		numapte_audit_entry(table, entry);
 		return old;
+	}
 	image = numapte_replica(table->level, value);
 	for_each_replica(node, mask, table) {
 		unsigned long *replica = replica_of(table, node, index);
@@ -118,6 +133,13 @@ unsigned long __numapte_exchange(unsigned long *entry, unsigned long value)
 	numapte_count(propagated, 1);
 	numapte_audit_entry(table, entry);
 	return old;
+}
+
+unsigned long __numapte_exchange(unsigned long *entry, unsigned long value)
+{
+	struct numapte_table *table = replicated(entry);
+
+	return table ? numapte_exchange_in(table, entry, value) : xchg(entry, value);
 }
 EXPORT_SYMBOL(__numapte_exchange);
 
