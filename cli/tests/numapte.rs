@@ -12,6 +12,16 @@ use serde_json::Value;
 const MACHINE: [&str; 6] = ["--cpus", "4", "--nodes", "2", "--tlb", "hardware"];
 const ALL: [&str; 6] = ["--set", "hotplug=1", "--set", "ksm=1", "--set", "thp=1"];
 
+/// What a comparison, the machine or the memory shows of a break in any boot.
+const BREAKS: [&str; 6] = [
+    "full-canonical",
+    "clear-canonical",
+    "store-canonical",
+    "wrprotect-unfolded",
+    "gate-present",
+    "enable-silent",
+];
+
 fn kernel(mode: &str, more: &str) -> Vec<String> {
     let other = std::env::var("CEASEFIRE_NUMAPTE_KERNEL");
     checked::named(other.as_deref().unwrap_or("numapte-debug"), mode, more)
@@ -32,10 +42,11 @@ fn every_replica_is_right(args: &[&str], mode: &str, more: &str, least: f64) {
     for row in results["rows"].as_array().expect("rows").iter().filter(|row| row["group"] != "control") {
         let audits = counter(row, "audits");
         let replicated = counter(row, "replicated");
+        let asked = counter(row, "root_audits");
         // Trees begin with the process, before what is counted.
         let roots = row["mechanisms"]["numapte"]["pages_root"]["max"].as_f64().expect("a level");
-        println!("{mode} {more} {}: {audits} compared, {replicated} tables", row["workload"]);
-        assert!(audits >= least && roots >= 1.0 && replicated >= 1.0, "{row}");
+        println!("{mode} {more} {}: {audits} compared, {replicated} tables, {asked} roots", row["workload"]);
+        assert!(audits >= least && roots >= 1.0 && replicated >= 1.0 && asked >= 1.0, "{row}");
     }
 }
 
@@ -60,25 +71,29 @@ fn gauges(text: &str, name: &str) -> Vec<u64> {
     text.lines().filter_map(of_name).collect()
 }
 
-/// Replicas go with their process; those that stay are of the guest's own. A CPU that idles may hold a root of the last.
+/// Replicas go with their process. The guest's own processes have some, too, and begin when they please; so one run of
+/// the workload is compared with three. A CPU that idles holds the root of who ran there last: `zero` takes its place.
 #[test]
 fn nothing_is_left_at_the_end() {
-    let counters = "cat /sys/kernel/debug/numapte/counters";
-    let command = format!("{counters}; /bin/workloads run owner --threads 4 --units 200; {counters}");
+    let owner = "/bin/workloads run owner --threads 4 --units 200";
+    let settled = "/bin/workloads run zero --threads 4; cat /sys/kernel/debug/numapte/counters";
+    let command = format!("{owner}; {settled}; {owner}; {owner}; {owner}; {settled}");
     let text = checked::shell(&command, &MACHINE, &kernel("on", ""));
-    let change = |name: &str| match gauges(&text, name)[..] {
-        [before, after] => after as i64 - before as i64,
+    let both = |name: &str| match gauges(&text, name)[..] {
+        [once, more] => (once, more),
         _ => panic!("{name}: {text}"),
     };
-    assert!(change("begun") >= 1 && change("audits") > 5000, "{text}");
-    for level in ["pte", "pmd", "pud", "p4d"] {
-        assert!(change(&format!("pages_{level}")) <= 0, "{level}: {text}");
+    let (begun, audits) = (both("begun"), both("audits"));
+    assert!(begun.1 >= begun.0 + 3 && audits.1 > audits.0 + 15_000, "{text}");
+    for level in ["pte", "pmd", "pud", "p4d", "root"] {
+        let (once, more) = both(&format!("pages_{level}"));
+        println!("pages_{level}: {once}, {more}");
+        assert!(more <= once, "{level}: {text}");
     }
-    assert!(change("pages_root") <= 2, "{text}");
-    assert_eq!(change("audit_failures"), 0, "{text}");
+    assert_eq!(both("audit_failures"), (0, 0), "{text}");
 }
 
-/// Whether the audit says so, or the workload.
+/// Whether a comparison says so, which stops the guest, the machine, or the workload.
 fn is_found(mutant: &str, args: &[&str]) -> bool {
     let out = Scratch::new("numapte-mutant");
     let said = lab(&out, &[args, &MACHINE].concat(), &kernel("on", &format!("numapte_mutant={mutant}")));
@@ -93,14 +108,29 @@ fn a_break_is_found() {
     assert!(is_found("gate-present", &["stress-mix", "--units", "200"]));
 }
 
-/// Those that a comparison or the memory shows. The others need a moment that a boot may not have; they are of the
-/// model: engine/numapte/tests/mutants.txt.
+/// One allocation in five fails: page tables are shared, or a process keeps one tree, and no program notices.
+#[test]
+fn no_memory_is_no_failure() {
+    for _ in 0..3 {
+        let results = clean(&["stress-mix", "owner", "stale", "refault"], "on", "numapte_fail=5");
+        let rows = results["rows"].as_array().expect("rows").iter().filter(|row| row["group"] != "control");
+        let rows: Vec<_> = rows.collect();
+        let sum = |name| rows.iter().map(|row| counter(row, name)).sum::<f64>();
+        let (shared, replicated) = (sum("fallbacks"), sum("replicated"));
+        println!("{shared} tables had no memory, {replicated} had");
+        if shared >= 1.0 && replicated >= 1.0 {
+            return;
+        }
+    }
+    panic!("of three boots none had both");
+}
+
+/// The others need a moment that a boot may not have, swap (`copy-over`, `fork-plain`), or (`fold-whole`) a replica that
+/// is wrong already; they are of the model: engine/numapte/tests/mutants.txt.
 #[test]
 #[ignore = "more boots: make test-numapte-all"]
 fn each_break_is_found() {
-    for mutant in
-        ["full-canonical", "wrprotect-unfolded", "fold-whole", "gate-present", "store-canonical", "copy-over"]
-    {
+    for mutant in BREAKS {
         // Some have no end: a fault comes again and again.
         let args = [&["stress-mix", "--timeout", "180"], &ALL[2..]].concat();
         assert!(is_found(mutant, &args), "{mutant}");

@@ -55,8 +55,8 @@ static bool is_wrong(struct numapte_table *table, unsigned int index, unsigned l
 		wrong = NUMAPTE_RIGHT;
 	if (wrong == NUMAPTE_RIGHT)
 		return false;
-	pr_err_ratelimited("node %d, level %d, entry %u %s: %016lx of %016lx\n", node,
-			   table->level, index, wrong_names[wrong], replica, entry);
+	WARN_ONCE(1, pr_fmt("node %d, level %d, entry %u %s: %016lx of %016lx\n"), node,
+		  table->level, index, wrong_names[wrong], replica, entry);
 	return true;
 }
 
@@ -98,7 +98,7 @@ void numapte_audit_kept(const unsigned long *entry, u64 found)
 	if (!(found & ~READ_ONCE(*entry)))
 		return;
 	numapte_count(audit_failures, 1);
-	pr_err_ratelimited("lost what a CPU has set: %016llx of %016lx\n", found, *entry);
+	WARN_ONCE(1, pr_fmt("lost what a CPU has set: %016llx of %016lx\n"), found, *entry);
 }
 
 struct audit {

@@ -200,6 +200,8 @@ static int counters_show(struct seq_file *file, void *unused)
 	if (IS_ENABLED(CONFIG_NUMAPTE_DEBUG)) {
 		seq_printf(file, "audits %llu\n", sum.audits);
 		seq_printf(file, "audit_failures %llu\n", sum.audit_failures);
+		seq_printf(file, "root_audits %llu\n", sum.root_audits);
+		seq_printf(file, "root_failures %llu\n", sum.root_failures);
 	}
 	return 0;
 }

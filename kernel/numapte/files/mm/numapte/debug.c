@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Everything compared on demand, and deliberate breaks. */
+/* Everything compared on demand, deliberate breaks, and memory that there is not. */
 
 #define pr_fmt(fmt) "numapte: " fmt
 
 #include <linux/debugfs.h>
 #include <linux/init.h>
+#include <linux/random.h>
 #include <linux/seq_file.h>
 #include <linux/string.h>
 
@@ -51,6 +52,20 @@ static int __init mutant_setup(char *arg)
 }
 early_param("numapte_mutant", mutant_setup);
 
+/* numapte_fail=N: of N allocations that somebody can do without, one fails. */
+static unsigned int fail_one_in;
+
+bool numapte_denied(gfp_t gfp)
+{
+	return fail_one_in && !(gfp & __GFP_NOFAIL) && !get_random_u32_below(fail_one_in);
+}
+
+static int __init fail_setup(char *arg)
+{
+	return kstrtouint(arg ?: "", 0, &fail_one_in);
+}
+early_param("numapte_fail", fail_setup);
+
 static int audit_show(struct seq_file *file, void *unused)
 {
 	numapte_audit_show(file);
@@ -61,4 +76,5 @@ DEFINE_SHOW_ATTRIBUTE(audit);
 void __init numapte_debug_init(struct dentry *dir)
 {
 	debugfs_create_file("audit", 0400, dir, NULL, &audit_fops);
+	numapte_audit_root_init();
 }

@@ -39,6 +39,8 @@ struct numapte_mm {
 	struct list_head list;	/* of all: reclaim.c */
 	struct mm_struct *mm;
 	bool eager;
+	bool is_loaded;		/* no CPU walks mm->pgd any more */
+	atomic_t asked;		/* debug: how often a CPU was asked for its root */
 	u64 nodes;		/* those that have run it */
 	struct numapte_table top;
 };
@@ -63,6 +65,8 @@ struct numapte_stat {
 	u64 reclaimed;		/* replicas given back under memory pressure */
 	u64 audits;		/* entries compared with a replica */
 	u64 audit_failures;
+	u64 root_audits;	/* asked whether this CPU holds anything of another root */
+	u64 root_failures;
 };
 
 DECLARE_PER_CPU(struct numapte_stat, numapte_stat);
@@ -138,6 +142,9 @@ extern enum numapte_mutant numapte_mutant_chosen;
 void numapte_audit_entry(struct numapte_table *table, unsigned long *entry);
 void numapte_audit_kept(const unsigned long *entry, u64 found);
 void numapte_audit_show(struct seq_file *file);
+void numapte_audit_root(struct mm_struct *mm, struct numapte_mm *nm);
+void numapte_audit_root_init(void);
+bool numapte_denied(gfp_t gfp);
 void numapte_debug_init(struct dentry *dir);
 
 static inline bool numapte_mutant(enum numapte_mutant mutant)
@@ -149,6 +156,8 @@ static inline bool numapte_mutant(enum numapte_mutant mutant)
 
 static inline void numapte_audit_entry(struct numapte_table *table, unsigned long *entry) { }
 static inline void numapte_audit_kept(const unsigned long *entry, u64 found) { }
+static inline void numapte_audit_root(struct mm_struct *mm, struct numapte_mm *nm) { }
+static inline bool numapte_denied(gfp_t gfp) { return false; }
 static inline void numapte_debug_init(struct dentry *dir) { }
 static inline bool numapte_mutant(enum numapte_mutant mutant) { return false; }
 

@@ -93,8 +93,12 @@ static bool must_act(struct mm_struct *mm)
  */
 void __numapte_switched(struct mm_struct *mm, struct task_struct *task)
 {
+	struct numapte_mm *nm = numapte_trees(mm);
+
 	if (mm == &init_mm)
 		return;
+	if (nm)
+		numapte_audit_root(mm, nm);
 	task = task ?: current;
 	if (must_act(mm) && task->mm == mm && !(task->flags & PF_KTHREAD))
 		set_tsk_thread_flag(task, TIF_NOTIFY_RESUME);
@@ -119,6 +123,8 @@ static struct numapte_mm *make_roots(struct mm_struct *mm)
 	unsigned long *root;
 	int node;
 
+	if (numapte_denied(0))
+		return NULL;
 	nm = kzalloc(struct_size(nm, top.page, nr_node_ids), GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
 	if (!nm)
 		return NULL;
@@ -153,9 +159,9 @@ static void publish(struct mm_struct *mm, struct numapte_mm *nm)
 	/* Pairs with numapte_trees(): whoever fills a root is seen by the setters, too. */
 	smp_store_release(&mm->context.numapte.mm, nm);
 	inc_mm_tlb_gen(mm);
-	if (numapte_mutant(MUTANT_ENABLE_NOT_LAZY))
-		return;
-	on_each_cpu_mask(mm_cpumask(mm), numapte_reload, mm, true);
+	if (!numapte_mutant(MUTANT_ENABLE_NOT_LAZY))
+		on_each_cpu_mask(mm_cpumask(mm), numapte_reload, mm, true);
+	smp_store_release(&nm->is_loaded, true);
 }
 
 /*

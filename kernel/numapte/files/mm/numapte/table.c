@@ -36,6 +36,8 @@ struct numapte_table *numapte_table_alloc(enum numapte_level level, gfp_t gfp)
 {
 	struct numapte_table *table;
 
+	if (numapte_denied(gfp))
+		return NULL;
 	table = kzalloc(struct_size(table, page, nr_node_ids), gfp | __GFP_NOWARN);
 	if (table)
 		table->level = level;
@@ -81,13 +83,14 @@ struct numapte_table *numapte_table_upper(struct mm_struct *mm, struct page *pag
  */
 unsigned long *numapte_page_alloc(int node, enum numapte_level level, gfp_t gfp)
 {
-	struct page *page;
+	struct page *page = NULL;
 
-	page = alloc_pages_node(node, GFP_PGTABLE_USER | __GFP_THISNODE | __GFP_NORETRY |
-				__GFP_NOWARN, 0);
+	if (!numapte_denied(0))
+		page = alloc_pages_node(node, GFP_PGTABLE_USER | __GFP_THISNODE | __GFP_NORETRY |
+					__GFP_NOWARN, 0);
 	if (!page)
 		numapte_count(fallbacks, 1);
-	if (!page && level != NUMAPTE_PTE)
+	if (!page && level != NUMAPTE_PTE && !numapte_denied(gfp))
 		page = alloc_pages_node(node, gfp | __GFP_ZERO | __GFP_NOWARN, 0);
 	if (!page)
 		return NULL;

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Does a CPU use another root than its node's? The emulated machine knows through which
+ * root each entry of its TLB and its paging-structure cache came. It is asked at the first
+ * switches and faults of an address space that has got trees, and at one in a hundred later.
+ */
+
+#define pr_fmt(fmt) "numapte: " fmt
+
+#include <linux/irqflags.h>
+#include <linux/log2.h>
+#include <linux/mm.h>
+#include <linux/slab.h>
+
+#include <asm/tlbflush.h>
+
+#include "../ceasefire/machine.h"
+#include "numapte.h"
+
+#define ROOT_FIRST		64	/* of an address space */
+#define ROOT_EVERY		100	/* of one CPU */
+#define MACHINE_OP_ROOTS	4
+#define MACHINE_FLAG_CR3	4
+#define MACHINE_FLAG_PCID	8	/* of this PCID, whatever the root */
+#define PCID_MASK		0xfffUL
+
+struct question {
+	struct machine_request request;
+	u64 roots[NUMAPTE_NODES];	/* by node, physical */
+};
+
+static DEFINE_PER_CPU(unsigned int, switches);
+static struct question *questions;	/* one for each CPU; NULL: nobody to ask */
+static u32 machine_msr;
+
+/*
+ * Ask about what this CPU holds under the PCID that is loaded. All of it must have come
+ * through the root of its node. Interrupts are off. Return: the bits of who does not.
+ */
+static u64 ask(struct mm_struct *mm, struct numapte_mm *nm)
+{
+	struct question *question = questions + smp_processor_id();
+	struct machine_request *request = &question->request;
+	int node;
+
+	for (node = 0; node < nr_node_ids; node++)
+		question->roots[node] = nm->top.page[node] ? __pa(nm->top.page[node]) : 0;
+	*request = (struct machine_request) {
+		.op = MACHINE_OP_ROOTS,
+		.flags = MACHINE_FLAG_TLB | MACHINE_FLAG_STRUCTURES | MACHINE_FLAG_CR3 |
+			 MACHINE_FLAG_PCID,
+		.apic_id = this_cpu_read(x86_cpu_to_apicid),
+		.root = { __pa(mm->pgd) },
+		/* the array; how many it has, and above that the PCID */
+		.reserved = { __pa(question->roots),
+			      nr_node_ids | (__read_cr3() & PCID_MASK) << 32 },
+	};
+	wrmsrl(machine_msr, __pa(request));
+	/* The WRMSR has written to memory that the compiler does not know of. */
+	barrier();
+	WARN_ONCE(request->status != MACHINE_ANSWERED, "the machine refused: %u\n",
+		  request->status);
+	return request->holders[0] | request->holders[1] | request->holders[2] |
+	       request->holders[3];
+}
+
+/* Not of a node that came later: its CPUs walk mm->pgd. */
+void numapte_audit_root(struct mm_struct *mm, struct numapte_mm *nm)
+{
+	unsigned long flags;
+
+	if (!smp_load_acquire(&questions) || !smp_load_acquire(&nm->is_loaded))
+		return;
+	if (atomic_read(&nm->asked) < ROOT_FIRST)
+		atomic_inc(&nm->asked);
+	else if (this_cpu_inc_return(switches) % ROOT_EVERY)
+		return;
+	local_irq_save(flags);
+	if (this_cpu_read(cpu_tlbstate.loaded_mm) == mm && nm->top.page[numa_node_id()]) {
+		numapte_count(root_audits, 1);
+		if (ask(mm, nm)) {
+			numapte_count(root_failures, 1);
+			WARN_ONCE(1, pr_fmt("a CPU of node %d uses the root of another (CR3 %lx)\n"),
+				  numa_node_id(), __read_cr3());
+		}
+	}
+	local_irq_restore(flags);
+}
+
+void __init numapte_audit_root_init(void)
+{
+	struct question *all;
+
+	machine_msr = machine_find(NULL);
+	if (!machine_msr)
+		return;
+	/* Physically contiguous and aligned as the requests in it must be. */
+	all = kzalloc(roundup_pow_of_two(nr_cpu_ids * sizeof(*all)), GFP_KERNEL);
+	smp_store_release(&questions, all);
+}
