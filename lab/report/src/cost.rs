@@ -4,6 +4,7 @@
 use crate::numbers::median;
 use crate::publish::{condition, hashes, minus, wrapped};
 use crate::rows::{in_order, kernels};
+use crate::summary;
 use ceasefire_base::text::count;
 use ceasefire_base::{Error, Result};
 use ceasefire_results::schema::{Results, Row};
@@ -52,7 +53,7 @@ pub(crate) fn cost_table(results: &Results) -> Result<String> {
         let end = rest.iter().position(|row| place(row) != place(first)).unwrap_or(rest.len());
         let (group, after) = rest.split_at(end);
         rest = after;
-        let mut cells = vec![format!("`{}`", first.workload)];
+        let mut cells = vec![format!("`{}`", summary::name(first))];
         for get in [|row: &Row| row.instructions_per_unit, |row: &Row| row.cycles_modelled_per_unit] {
             let base = get(first);
             cells.push(median(base));
