@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Page tables replicated per NUMA node: what the rest of Linux calls. See mm/numapte.
- * Where the key is off, or an address space has one tree, each of these is a nop.
+ *
+ * Two keys. numapte_offered(): a mode was on, so address spaces are watched for a second
+ * node. numapte_on(): one has got trees, so changes of page tables may have to reach others.
+ * Each call is a nop until then.
  */
 #ifndef _LINUX_NUMAPTE_H
 #define _LINUX_NUMAPTE_H
 
 #include <linux/mm.h>
 #include <linux/pgtable.h>
+#include <linux/topology.h>
 
 struct numapte_table;
 struct task_struct;
@@ -36,6 +40,22 @@ void numapte_root_ctor(struct mm_struct *mm, pgd_t *pgd);
 void numapte_root_dtor(pgd_t *pgd);
 void numapte_reload(void *mm);
 
+DECLARE_STATIC_KEY_FALSE(numapte_offered_key);
+
+static __always_inline bool numapte_offered(void)
+{
+	return static_branch_unlikely(&numapte_offered_key);
+}
+
+/* @mm has trees, or this is a CPU of another node than the one that runs it. */
+static inline bool numapte_is_concerned(struct mm_struct *mm)
+{
+	struct numapte_context *context = &mm->context.numapte;
+
+	return READ_ONCE(context->mm) ||
+	       (context->eligible && READ_ONCE(context->home) != numa_node_id());
+}
+
 /* The last reference to @mm is gone: no CPU has one of its trees loaded, lazily neither. */
 static inline void numapte_mm_free(struct mm_struct *mm)
 {
@@ -58,14 +78,14 @@ static inline pgd_t *numapte_loaded_pgd(struct mm_struct *mm)
 /* This CPU runs @mm, and is to run @task, or nobody yet; or @task faults. */
 static inline void numapte_switched(struct mm_struct *mm, struct task_struct *task)
 {
-	if (numapte_on())
+	if (numapte_offered() && numapte_is_concerned(mm))
 		__numapte_switched(mm, task);
 }
 
 /* The current task goes back to user mode. No locks are held. */
 static inline void numapte_resume(void)
 {
-	if (numapte_on())
+	if (numapte_offered())
 		__numapte_resume();
 }
 
@@ -75,7 +95,7 @@ static inline void numapte_resume(void)
  */
 static inline void numapte_fault(struct vm_area_struct *vma, unsigned long addr, vm_fault_t ret)
 {
-	if (numapte_on())
+	if (numapte_offered() && numapte_is_concerned(vma->vm_mm))
 		__numapte_fault(vma, addr, ret);
 }
 
@@ -112,13 +132,13 @@ static inline pmd_t numapte_pmdp_get(pmd_t *pmdp)
 /* Below which address this node's new mappings go, if that is not @top for all. */
 static inline unsigned long numapte_mmap_top(unsigned long top)
 {
-	return numapte_on() ? __numapte_mmap_top(top) : top;
+	return numapte_offered() ? __numapte_mmap_top(top) : top;
 }
 
 /* A shared PMD table has replicas of one address space, and is in another's trees. */
 static inline bool numapte_may_share_pmd(void)
 {
-	return !numapte_on();
+	return !numapte_offered();
 }
 
 /* @pte, of a batch of @nr entries: young, dirty, if a CPU of any node has used or written one. */

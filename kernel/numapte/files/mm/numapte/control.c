@@ -3,8 +3,8 @@
  * Boot parameter numapte=, /sys/kernel/mm/numapte/, /sys/kernel/debug/numapte/.
  *
  * A process has the mode that was on when its address space began, at fork() or exec(). What
- * has trees keeps them until it ends, so the key stays on once it was: with mode off, a
- * process without trees pays a look at each page table that it changes.
+ * has trees keeps them until it ends, so the keys stay on once they were: after the first
+ * process that got trees, all others pay a look at each page table that they change.
  */
 
 #define pr_fmt(fmt) "numapte: " fmt
@@ -31,6 +31,7 @@ static_assert(NUMAPTE_PSE == _PAGE_PSE && NUMAPTE_SAVED_DIRTY == _PAGE_SAVED_DIR
 #define SLICE_SHIFT	40
 
 DEFINE_PER_CPU(struct numapte_stat, numapte_stat);
+DEFINE_STATIC_KEY_FALSE(numapte_offered_key);
 DEFINE_STATIC_KEY_FALSE(numapte_key);
 EXPORT_SYMBOL(numapte_key);
 
@@ -67,7 +68,7 @@ static int set_mode(enum numapte_mode wanted)
 	mutex_lock(&mode_lock);
 	if (wanted != numapte_mode) {
 		if (wanted != MODE_OFF)
-			static_branch_enable(&numapte_key);
+			static_branch_enable(&numapte_offered_key);
 		WRITE_ONCE(numapte_mode, wanted);
 		pr_info("%s\n", mode_names[wanted]);
 	}

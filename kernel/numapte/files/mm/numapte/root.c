@@ -31,7 +31,7 @@ void numapte_mm_init(struct mm_struct *mm)
 	/* dup_mm() has copied the parent's. */
 	context->mm = NULL;
 	context->home = NUMA_NO_NODE;
-	context->eligible = numapte_on() && READ_ONCE(numapte_mode) != MODE_OFF;
+	context->eligible = numapte_offered() && READ_ONCE(numapte_mode) != MODE_OFF;
 }
 
 pgd_t *__numapte_pgd(struct mm_struct *mm)
@@ -197,6 +197,11 @@ static void begin(struct mm_struct *mm)
 	struct numapte_context *context = &mm->context.numapte;
 	struct numapte_mm *nm;
 
+	/*
+	 * Who is about to change an entry, and has seen the key off, holds the entry's lock,
+	 * which a fill needs, too.
+	 */
+	static_branch_enable(&numapte_key);
 	/* Threads of several nodes come here at once. */
 	mutex_lock(&begin_lock);
 	nm = context->mm ? NULL : make_roots(mm);

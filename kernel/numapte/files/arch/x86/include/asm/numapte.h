@@ -13,6 +13,7 @@
 
 DECLARE_STATIC_KEY_FALSE(numapte_key);
 
+/* Has any address space got trees? */
 static __always_inline bool numapte_on(void)
 {
 	return static_branch_unlikely(&numapte_key);
