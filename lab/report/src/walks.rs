@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The published table of where page walks read: what share of the PTEs was on another node.
+//! The published table of where page walks read: what share of programs' PTEs was on another node.
 
 use crate::numbers::figure;
 use crate::publish::{condition, hashes, unmeasured, wrapped};
@@ -40,7 +40,7 @@ pub(crate) fn walks_table(results: &Results, summary: &Summary) -> String {
 /// `66.7 % of 1.02`
 fn cell(row: Option<&Row>) -> String {
     let of = |row: &Row| {
-        let (local, remote) = (row.reads_local_leaf_per_unit?.median, row.reads_remote_leaf_per_unit?.median);
+        let (local, remote) = (row.reads_local_user_per_unit?.median, row.reads_remote_user_per_unit?.median);
         Some(format!("{} % of {}", figure(row.remote_leaf_percent()?), figure(local + remote)))
     };
     row.and_then(of).unwrap_or_else(|| "-".into())
