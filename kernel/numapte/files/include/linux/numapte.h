@@ -23,7 +23,7 @@ pgd_t *__numapte_pgd(struct mm_struct *mm);
 pgd_t *__numapte_loaded_pgd(struct mm_struct *mm);
 void __numapte_switched(struct mm_struct *mm, struct task_struct *task);
 void __numapte_resume(void);
-void __numapte_fault(struct vm_area_struct *vma, unsigned long addr, vm_fault_t ret);
+void __numapte_fault(struct vm_area_struct *vma, unsigned long addr);
 struct page *__numapte_table_pop(struct page *page);
 void __numapte_table_drop(struct mm_struct *mm, struct page *page);
 pte_t __numapte_batch_get(pte_t *ptep, int nr, pte_t pte);
@@ -82,7 +82,7 @@ static inline void numapte_switched(struct mm_struct *mm, struct task_struct *ta
 		__numapte_switched(mm, task);
 }
 
-/* The current task goes back to user mode. No locks are held. */
+/* The current task goes back to user mode. No spinlock is held. */
 static inline void numapte_resume(void)
 {
 	if (numapte_offered())
@@ -91,12 +91,14 @@ static inline void numapte_resume(void)
 
 /*
  * A fault of @vma has been handled, with @ret: let this node's tree have the entry. The
- * lock of @mm or of @vma is held unless @ret says otherwise.
+ * lock of @mm or of @vma is held unless @ret says otherwise, and then @vma may be gone.
  */
 static inline void numapte_fault(struct vm_area_struct *vma, unsigned long addr, vm_fault_t ret)
 {
-	if (numapte_offered() && numapte_is_concerned(vma->vm_mm))
-		__numapte_fault(vma, addr, ret);
+	if (numapte_offered() &&
+	    !(ret & (VM_FAULT_ERROR | VM_FAULT_RETRY | VM_FAULT_COMPLETED)) &&
+	    numapte_is_concerned(vma->vm_mm))
+		__numapte_fault(vma, addr);
 }
 
 /* One after the other the replicas of @page, a table that nothing leads to; NULL: no more. */

@@ -292,18 +292,14 @@ int numapte_fill(struct mm_struct *mm, struct numapte_mm *nm, unsigned long addr
  * what needs no tree (get_user_pages()). So this node's fill does not give up: one page a level
  * at most, and a descriptor. What is for other nodes they can get by faults of their own.
  */
-void __numapte_fault(struct vm_area_struct *vma, unsigned long addr, vm_fault_t ret)
+void __numapte_fault(struct vm_area_struct *vma, unsigned long addr)
 {
+	struct mm_struct *mm = vma->vm_mm;
 	int here = numa_node_id();
 	struct numapte_mm *nm;
-	struct mm_struct *mm;
 	unsigned long skip;
 	u64 nodes;
 
-	/* The lock is gone, and maybe the VMA: the access faults again. */
-	if (ret & (VM_FAULT_ERROR | VM_FAULT_RETRY | VM_FAULT_COMPLETED))
-		return;
-	mm = vma->vm_mm;
 	/* Another process' access to this memory goes through no tree of it. */
 	if (mm != current->mm)
 		return;

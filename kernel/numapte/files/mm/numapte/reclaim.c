@@ -21,6 +21,7 @@
 #include "numapte.h"
 
 #define BATCH	32	/* tables a flush */
+#define LOOKS_PER_REPLICA 16	/* entries that lead to tables, looked at for each that is wanted */
 
 static LIST_HEAD(spaces);
 static DEFINE_SPINLOCK(spaces_lock);
@@ -149,22 +150,31 @@ static pmd_t *find_pmd(struct mm_struct *mm, unsigned long addr, unsigned long *
 	return pmd_offset(pud, addr);
 }
 
-/* mmap_lock is held for reading: no table above the PTE level goes. */
-static unsigned long reclaim_mm(struct mm_struct *mm, int node, unsigned long want)
+/*
+ * From where the last scan of @mm ended, and not for ever. mmap_lock is held for reading: no
+ * table above the PTE level goes.
+ */
+static unsigned long reclaim_mm(struct mm_struct *mm, struct numapte_mm *nm, int node,
+				unsigned long want)
 {
-	VMA_ITERATOR(vmi, mm, 0);
+	unsigned long looks = LOOKS_PER_REPLICA * want;
+	VMA_ITERATOR(vmi, mm, nm->scan_from);
 	unsigned long freed = 0, size;
 	struct vm_area_struct *vma;
 	unsigned int count = 0;
 	pmd_t *pmds[BATCH];
 
 	for_each_vma(vmi, vma) {
-		unsigned long addr = vma->vm_start;
+		unsigned long addr = max(vma->vm_start, nm->scan_from);
 
 		for (; addr && addr < vma->vm_end; addr = (addr & ~(size - 1)) + size) {
 			pmd_t *pmd = find_pmd(mm, addr, &size);
 			struct locked locked;
 
+			if (!looks-- || freed >= want) {
+				nm->scan_from = addr;
+				goto out;
+			}
 			if (!pmd || !lock_table(&locked, mm, pmd, node))
 				continue;
 			WRITE_ONCE(*locked.link, 0);
@@ -173,11 +183,13 @@ static unsigned long reclaim_mm(struct mm_struct *mm, int node, unsigned long wa
 			if (count == BATCH || freed + count >= want) {
 				freed += give_back(mm, pmds, count, node);
 				count = 0;
-				if (freed >= want)
-					return freed;
+				cond_resched();
 			}
 		}
+		cond_resched();
 	}
+	nm->scan_from = 0;
+out:
 	return freed + give_back(mm, pmds, count, node);
 }
 
@@ -209,7 +221,7 @@ static unsigned long replicas_scan(struct shrinker *shrinker, struct shrink_cont
 			continue;
 		/* Whoever allocates may hold it. */
 		if (mmap_read_trylock(mm)) {
-			freed += reclaim_mm(mm, sc->nid, sc->nr_to_scan - freed);
+			freed += reclaim_mm(mm, nm, sc->nid, sc->nr_to_scan - freed);
 			mmap_read_unlock(mm);
 		}
 		mmput_async(mm);

@@ -57,8 +57,15 @@ pgd_t *__numapte_loaded_pgd(struct mm_struct *mm)
 	return mm->pgd;
 }
 
-/* Must the thread that runs @mm here make trees, or complete this node's, before it goes on? */
-static bool must_act(struct mm_struct *mm)
+/* Is @task all that runs @mm? Not asked of mm_users: whoever only looks at @mm is in that, too. */
+static bool is_alone(struct mm_struct *mm, struct task_struct *task)
+{
+	return task->mm == mm && !(task->flags & PF_KTHREAD) && thread_group_empty(task) &&
+	       !test_bit(MMF_MULTIPROCESS, &mm->flags);
+}
+
+/* Must @task, which runs @mm here, make trees, or complete this node's, before it goes on? */
+static bool must_act(struct mm_struct *mm, struct task_struct *task)
 {
 	struct numapte_context *context = &mm->context.numapte;
 	struct numapte_mm *nm = numapte_trees(mm);
@@ -78,9 +85,12 @@ static bool must_act(struct mm_struct *mm)
 		return false;
 	if (READ_ONCE(numapte_forced))
 		return true;
+	/* A child of vfork() has its parent's @mm until it calls exec(). */
+	if (task->vfork_done)
+		return false;
 	home = READ_ONCE(context->home);
 	/* One thread is on one node at a time, and leaves the last for good. */
-	if (home == NUMA_NO_NODE || (home != node && atomic_read(&mm->mm_users) == 1)) {
+	if (home == NUMA_NO_NODE || (home != node && is_alone(mm, task))) {
 		WRITE_ONCE(context->home, node);
 		return false;
 	}
@@ -100,7 +110,7 @@ void __numapte_switched(struct mm_struct *mm, struct task_struct *task)
 	if (nm)
 		numapte_audit_root(mm, nm);
 	task = task ?: current;
-	if (must_act(mm) && task->mm == mm && !(task->flags & PF_KTHREAD))
+	if (must_act(mm, task) && task->mm == mm && !(task->flags & PF_KTHREAD))
 		set_tsk_thread_flag(task, TIF_NOTIFY_RESUME);
 }
 
@@ -197,15 +207,16 @@ static void begin(struct mm_struct *mm)
 	struct numapte_context *context = &mm->context.numapte;
 	struct numapte_mm *nm;
 
-	/*
-	 * Who is about to change an entry, and has seen the key off, holds the entry's lock,
-	 * which a fill needs, too.
-	 */
-	static_branch_enable(&numapte_key);
 	/* Threads of several nodes come here at once. */
 	mutex_lock(&begin_lock);
 	nm = context->mm ? NULL : make_roots(mm);
 	if (nm) {
+		/*
+		 * Who is about to change an entry, and has seen the key off, holds the entry's
+		 * lock, which a fill needs, too; or no VMA covers the entry, so no fill comes
+		 * there (free_pgtables(), a table withdrawn for a split).
+		 */
+		static_branch_enable(&numapte_key);
 		if (!nm->eager) {
 			nm->nodes = BIT_ULL(numa_node_id());
 			if (context->home != NUMA_NO_NODE)
@@ -228,7 +239,7 @@ void __numapte_resume(void)
 	struct numapte_mm *nm;
 	u64 nodes;
 
-	if (!mm || !must_act(mm))
+	if (!mm || !must_act(mm, current))
 		return;
 	if (!mm->context.numapte.mm)
 		begin(mm);
