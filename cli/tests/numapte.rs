@@ -148,6 +148,9 @@ fn every_replica_is_right_in_every_mode_and_workload() {
     every_replica_is_right(&mix, "on", "", 100_000.0);
     every_replica_is_right(&mix, "eager", "", 100_000.0);
     every_replica_is_right(&mix, "on", "numapte_forced=3", 100_000.0);
+    let five_levels = [&["stress-mix", "--units", "2000", "--la57", "on"], &ALL[..]].concat();
+    every_replica_is_right(&five_levels, "on", "", 10_000.0);
+    every_replica_is_right(&five_levels, "eager", "", 10_000.0);
 }
 
 /// Linux's own tests; their list is of an unchanged kernel.
