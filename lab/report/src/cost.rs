@@ -4,7 +4,6 @@
 use crate::numbers::median;
 use crate::publish::{condition, hashes, minus, wrapped};
 use crate::rows::{in_order, kernels};
-use crate::summary;
 use ceasefire_base::text::count;
 use ceasefire_base::{Error, Result};
 use ceasefire_results::schema::{Results, Row};
@@ -48,23 +47,25 @@ pub(crate) fn cost_table(results: &Results) -> Result<String> {
         "---|".repeat(2 * labels.len())
     );
     let place = |row: &Row| (row.workload.clone(), row.threads, row.set.clone());
-    let mut rest = &rows[..];
-    while let Some(first) = rest.first() {
-        let end = rest.iter().position(|row| place(row) != place(first)).unwrap_or(rest.len());
-        let (group, after) = rest.split_at(end);
-        rest = after;
-        let mut cells = vec![format!("`{}`", summary::name(first))];
+    // With several settings the rows of a kernel stand together, not those of a setting.
+    let mut places = Vec::new();
+    for first in &rows {
+        if places.contains(&place(first)) {
+            continue;
+        }
+        places.push(place(first));
+        let group: Vec<&&Row> = rows.iter().filter(|row| place(row) == place(first)).collect();
+        let name = [first.workload.clone(), first.set.clone().unwrap_or_default()].join(" ");
+        let mut cells = vec![format!("`{}`", name.trim())];
         for get in [|row: &Row| row.instructions_per_unit, |row: &Row| row.cycles_modelled_per_unit] {
-            let base = get(first);
+            let of = |label: &String| get(group.iter().find(|row| row.kernel_label() == *label)?);
+            let base = labels.first().and_then(of);
             cells.push(median(base));
-            cells.extend(labels.iter().skip(1).map(|label| {
-                let row = group.iter().find(|row| row.kernel_label() == *label);
-                match (base, row.and_then(|row| get(row))) {
-                    (Some(old), Some(new)) if old.median > 0.0 => {
-                        minus(&format!("{:+.1} %", (new.median - old.median) / old.median * 100.0))
-                    }
-                    _ => "-".into(),
+            cells.extend(labels.iter().skip(1).map(|label| match (base, of(label)) {
+                (Some(old), Some(new)) if old.median > 0.0 => {
+                    minus(&format!("{:+.1} %", (new.median - old.median) / old.median * 100.0))
                 }
+                _ => "-".into(),
             }));
         }
         text += &format!("| {} |\n", cells.join(" | "));

@@ -275,6 +275,36 @@ fn a_table_of_nothing_is_refused() {
     assert!(text.contains("1 vCPU, median of 5 boots"), "{text}");
 }
 
+/// Rows come kernel by kernel, and each setting is held against itself; what the first kernel has not is held against
+/// nothing.
+#[test]
+fn costs_of_several_settings_are_held_against_their_own() {
+    let of = |row: Row, set: &str, instructions: f64| Row {
+        vcpus: 1,
+        threads: 1,
+        cycles_net_per_unit: None,
+        set: Some(set.into()),
+        instructions_per_unit: Some(exactly(instructions)),
+        ..row
+    };
+    let (lines, _) = table(&file(vec![
+        of(off("numa"), "op=munmap", 100.0),
+        of(off("numa"), "op=mprotect", 10.0),
+        of(full("numa"), "op=munmap", 110.0),
+        of(full("numa"), "op=mprotect", 30.0),
+        of(full("numa"), "op=mremap", 50.0),
+    ]));
+    assert!(
+        line(&lines, "`numa op=munmap`").starts_with("| `numa op=munmap` | 100 | +10.0 % |"),
+        "{lines:#?}"
+    );
+    assert!(
+        line(&lines, "`numa op=mprotect`").starts_with("| `numa op=mprotect` | 10.0 | +200.0 % |"),
+        "{lines:#?}"
+    );
+    assert!(line(&lines, "`numa op=mremap`").starts_with("| `numa op=mremap` | - | - |"), "{lines:#?}");
+}
+
 /// On one page, but not in one column.
 #[test]
 fn costs_of_one_and_of_several_vcpus_are_shown_apart() {
