@@ -42,10 +42,12 @@ pub(crate) fn cost_table(results: &Results) -> Result<String> {
     text += &format!("\n{}", wrapped(&format!("Sources: {}.", hashes(&results.environment)), ""));
     let heads: Vec<String> = labels.iter().map(|label| format!("`{label}`")).collect();
     let heads = heads.join(" | ");
-    text += &format!(
-        "\n| unit of | instructions, {heads} | cycles, {heads} |\n|---|{}\n",
-        "---|".repeat(2 * labels.len())
-    );
+    // A line has 120 columns: where a word for each does not fit, the second half is the same order again.
+    let mut head = format!("| unit of | instructions, {heads} | cycles, {heads} |");
+    if head.len() > 120 {
+        head = format!("| unit of | instructions, {heads} | cycles{} |", " | ".repeat(labels.len() - 1));
+    }
+    text += &format!("\n{head}\n|---|{}\n", "---|".repeat(2 * labels.len()));
     let place = |row: &Row| (row.workload.clone(), row.threads, row.set.clone());
     // With several settings the rows of a kernel stand together, not those of a setting.
     let mut places = Vec::new();
