@@ -12,7 +12,7 @@ pub(crate) fn is_walks(results: &Results) -> bool {
     let is_of_walks = |row: &Row| {
         !row.cost
             && row.remote_leaf_percent().is_some()
-            && row.received_per_unit.is_none_or(|received| received.median < 0.01)
+            && !row.received_per_unit.is_some_and(|received| received.median >= 0.01)
     };
     !results.rows.is_empty() && results.rows.iter().all(is_of_walks)
 }
