@@ -42,7 +42,7 @@ pub(crate) fn cost_table(results: &Results) -> Result<String> {
     text += &format!("\n{}", wrapped(&format!("Sources: {}.", hashes(&results.environment)), ""));
     let heads: Vec<String> = labels.iter().map(|label| format!("`{label}`")).collect();
     let heads = heads.join(" | ");
-    // A line has 120 columns: where a word for each does not fit, the second half is the same order again.
+    // Pages have 120 columns. Where the names do not fit twice, the cycles have the order of the instructions.
     let mut head = format!("| unit of | instructions, {heads} | cycles, {heads} |");
     if head.len() > 120 {
         head = format!("| unit of | instructions, {heads} | cycles{} |", " | ".repeat(labels.len() - 1));
