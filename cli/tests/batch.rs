@@ -43,7 +43,6 @@ fn one_flush_serves_many(by: &str, fs: &str) {
 
 #[test]
 fn one_flush_serves_many_pages() {
-    one_flush_serves_many("by=msync", "fs=ext2");
     one_flush_serves_many("by=kworker", "fs=ext4");
 }
 

@@ -22,9 +22,12 @@ const BREAKS: [&str; 6] = [
     "enable-silent",
 ];
 
+fn kernel_name() -> String {
+    std::env::var("CEASEFIRE_NUMAPTE_KERNEL").unwrap_or_else(|_| "numapte-debug".into())
+}
+
 fn kernel(mode: &str, more: &str) -> Vec<String> {
-    let other = std::env::var("CEASEFIRE_NUMAPTE_KERNEL");
-    checked::named(other.as_deref().unwrap_or("numapte-debug"), mode, more)
+    checked::named(&kernel_name(), mode, more)
 }
 
 fn clean(args: &[&str], mode: &str, more: &str) -> Value {
@@ -158,10 +161,10 @@ fn every_replica_is_right_in_every_mode_and_workload() {
 #[ignore = "more boots: make test-numapte-all"]
 fn what_linux_tests_is_as_on_an_unchanged_kernel() {
     for mode in ["off", "on", "eager"] {
-        let args = ["lab", "selftests", "--subset", "all", "--kernel", "numapte-debug", "--mode", mode];
+        let args = ["lab", "selftests", "--subset", "all", "--kernel", &kernel_name(), "--mode", mode];
         let out = Scratch::new("numapte-selftests");
         let dir = out.0.to_string_lossy().into_owned();
-        let all = [&args[..], &["--patience", "3", "--out", &dir]].concat();
+        let all = [&args[..], &["--patience", "10", "--out", &dir]].concat();
         print!("{}", common::succeed(&mut common::ceasefire(&all)).stdout);
     }
 }

@@ -128,11 +128,10 @@ fn all_are_caught(breaks: &[(&str, &str, Shows)]) {
     assert!(survivors.is_empty(), "{}", survivors.join("\n"));
 }
 
-/// Found soon: one of each part that a wrong flush could come from.
+/// Found soon: one each of debts, of insertion and of lists of flushes.
 #[test]
 fn some_breaks_are_caught() {
-    let some =
-        ["owed-one-look", "narrow-range-short", "insert-primary-first", "insert-left-behind", "replay-short"];
+    let some = ["owed-one-look", "insert-primary-first", "replay-short"];
     let chosen: Vec<_> = BREAKS.iter().copied().filter(|one| some.contains(&one.0)).collect();
     assert_eq!(chosen.len(), some.len());
     all_are_caught(&chosen);
