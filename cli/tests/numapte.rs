@@ -96,6 +96,34 @@ fn nothing_is_left_at_the_end() {
     assert_eq!(both("audit_failures"), (0, 0), "{text}");
 }
 
+/// Replicas are given back all the time, while threads use and change the memory. Then the counters.
+fn under_pressure(units: u32) -> String {
+    let pressure = "while :; do echo 2 > /proc/sys/vm/drop_caches; done & pressure=$!";
+    let work = format!("/bin/workloads run stress-mix --threads 4 --units {units}; said=$?; kill $pressure");
+    format!("{pressure}; {work}; cat /sys/kernel/debug/numapte/counters; exit $said")
+}
+
+#[test]
+fn what_is_given_back_comes_back() {
+    let text = checked::shell(&under_pressure(600), &MACHINE, &kernel("on", ""));
+    let one = |name: &str| *gauges(&text, name).first().unwrap_or_else(|| panic!("{name}: {text}"));
+    let (reclaimed, replicated, audits) = (one("reclaimed"), one("replicated"), one("audits"));
+    println!("{reclaimed} of {replicated} replicas were given back, {audits} compared");
+    assert!(reclaimed >= 20 && replicated >= reclaimed && audits >= 5000, "{text}");
+    assert_eq!(one("audit_failures"), 0, "{text}");
+}
+
+/// A processor sets bits in, or goes on from, a page that is something else by then.
+#[test]
+#[ignore = "more boots: make test-numapte-all"]
+fn a_replica_that_is_given_back_before_the_flush_is_found() {
+    let kernel = kernel("on", "numapte_mutant=fold-early");
+    let command = under_pressure(5000);
+    let args = [&["lab", "shell", "--command", &command], &MACHINE[..]].concat();
+    let said = common::run(common::ceasefire(&args).args(kernel));
+    assert_eq!(said.code, 1, "{}", said.stdout);
+}
+
 /// Whether a comparison says so, which stops the guest, the machine, or the workload.
 fn is_found(mutant: &str, args: &[&str]) -> bool {
     let out = Scratch::new("numapte-mutant");

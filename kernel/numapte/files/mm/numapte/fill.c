@@ -260,7 +260,8 @@ int numapte_fill(struct mm_struct *mm, struct numapte_mm *nm, unsigned long addr
 		.shift = PGDIR_SHIFT,
 		/* Complete replicas are what eager means. */
 		.order = nm->eager ? 9 : READ_ONCE(numapte_order),
-		.gfp = GFP_KERNEL_ACCOUNT | (must ? __GFP_NOFAIL : 0),
+		/* Nothing is killed for what can be done without. */
+		.gfp = GFP_KERNEL_ACCOUNT | (must ? __GFP_NOFAIL : __GFP_NORETRY),
 		.entry = (unsigned long *)pgd_offset(mm, addr),
 	};
 	unsigned long entry;

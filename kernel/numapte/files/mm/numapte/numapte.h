@@ -42,7 +42,7 @@ struct numapte_mm {
 	bool is_loaded;		/* no CPU walks mm->pgd any more */
 	atomic_t asked;		/* debug: how often a CPU was asked for its root */
 	u64 nodes;		/* those that have run it */
-	unsigned long scan_from;	/* reclaim.c: where the next scan begins */
+	unsigned long *scan_from;	/* reclaim.c: by node, where the next scan begins */
 	struct numapte_table top;
 };
 

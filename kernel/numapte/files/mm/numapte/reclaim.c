@@ -115,20 +115,6 @@ static bool take_replica(struct mm_struct *mm, pmd_t *pmd, int node)
 	return true;
 }
 
-static unsigned long give_back(struct mm_struct *mm, pmd_t **pmds, unsigned int count, int node)
-{
-	unsigned long freed = 0;
-	unsigned int i;
-
-	if (!count)
-		return 0;
-	if (!numapte_mutant(MUTANT_FOLD_EARLY))
-		flush_tlb_mm_range(mm, 0, TLB_FLUSH_ALL, PAGE_SHIFT, true);
-	for (i = 0; i < count; i++)
-		freed += take_replica(mm, pmds[i], node);
-	return freed;
-}
-
 static pmd_t *find_pmd(struct mm_struct *mm, unsigned long addr, unsigned long *size)
 {
 	pgd_t *pgd = pgd_offset(mm, addr);
@@ -150,47 +136,74 @@ static pmd_t *find_pmd(struct mm_struct *mm, unsigned long addr, unsigned long *
 	return pmd_offset(pud, addr);
 }
 
-/*
- * From where the last scan of @mm ended, and not for ever. mmap_lock is held for reading: no
- * table above the PTE level goes.
- */
-static unsigned long reclaim_mm(struct mm_struct *mm, struct numapte_mm *nm, int node,
-				unsigned long want)
+/* One call of the shrinker. */
+struct scan {
+	struct mm_struct *mm;
+	struct numapte_mm *nm;
+	int node;
+	unsigned long want, freed;
+	unsigned long looks;	/* that are left */
+	unsigned int count;
+	pmd_t *pmds[BATCH];	/* unlinked, and still to be flushed */
+};
+
+static void give_back(struct scan *scan)
 {
-	unsigned long looks = LOOKS_PER_REPLICA * want;
-	VMA_ITERATOR(vmi, mm, nm->scan_from);
-	unsigned long freed = 0, size;
+	unsigned int i;
+
+	if (!scan->count)
+		return;
+	if (!numapte_mutant(MUTANT_FOLD_EARLY))
+		flush_tlb_mm_range(scan->mm, 0, TLB_FLUSH_ALL, PAGE_SHIFT, true);
+	for (i = 0; i < scan->count; i++)
+		scan->freed += take_replica(scan->mm, scan->pmds[i], scan->node);
+	scan->count = 0;
+}
+
+/* Return: whether it came to @to. */
+static bool scan_range(struct scan *scan, unsigned long from, unsigned long to)
+{
+	VMA_ITERATOR(vmi, scan->mm, from);
 	struct vm_area_struct *vma;
-	unsigned int count = 0;
-	pmd_t *pmds[BATCH];
 
-	for_each_vma(vmi, vma) {
-		unsigned long addr = max(vma->vm_start, nm->scan_from);
+	for_each_vma_range(vmi, vma, to) {
+		unsigned long addr = max(vma->vm_start, from), end = min(vma->vm_end, to), size;
 
-		for (; addr && addr < vma->vm_end; addr = (addr & ~(size - 1)) + size) {
-			pmd_t *pmd = find_pmd(mm, addr, &size);
+		for (; addr < end; addr = (addr & ~(size - 1)) + size) {
+			pmd_t *pmd = find_pmd(scan->mm, addr, &size);
 			struct locked locked;
 
-			if (!looks-- || freed >= want) {
-				nm->scan_from = addr;
-				goto out;
+			if (!scan->looks || scan->freed + scan->count >= scan->want) {
+				scan->nm->scan_from[scan->node] = addr;
+				return false;
 			}
-			if (!pmd || !lock_table(&locked, mm, pmd, node))
+			scan->looks--;
+			if (!pmd || !lock_table(&locked, scan->mm, pmd, scan->node))
 				continue;
 			WRITE_ONCE(*locked.link, 0);
 			unlock_table(&locked);
-			pmds[count++] = pmd;
-			if (count == BATCH || freed + count >= want) {
-				freed += give_back(mm, pmds, count, node);
-				count = 0;
+			scan->pmds[scan->count++] = pmd;
+			if (scan->count == BATCH) {
+				give_back(scan);
 				cond_resched();
 			}
 		}
 		cond_resched();
 	}
-	nm->scan_from = 0;
-out:
-	return freed + give_back(mm, pmds, count, node);
+	return true;
+}
+
+/*
+ * From where the last scan of @mm for this node ended, once round. mmap_lock is held for
+ * reading: no table above the PTE level goes.
+ */
+static void scan_mm(struct scan *scan)
+{
+	unsigned long from = scan->nm->scan_from[scan->node];
+
+	if (scan_range(scan, from, TASK_SIZE_MAX))
+		scan_range(scan, 0, from);
+	give_back(scan);
 }
 
 static unsigned long replicas_count(struct shrinker *shrinker, struct shrink_control *sc)
@@ -200,36 +213,38 @@ static unsigned long replicas_count(struct shrinker *shrinker, struct shrink_con
 
 static unsigned long replicas_scan(struct shrinker *shrinker, struct shrink_control *sc)
 {
-	unsigned long freed = 0;
+	struct scan scan = {
+		.node = sc->nid,
+		.want = sc->nr_to_scan,
+		.looks = LOOKS_PER_REPLICA * sc->nr_to_scan,
+	};
 	unsigned int left = READ_ONCE(spaces_count);
-	struct numapte_mm *nm;
-	struct mm_struct *mm;
 
 	if (!numapte_mutant(MUTANT_TWO_GIVERS) && !mutex_trylock(&scan_lock))
 		return SHRINK_STOP;
-	for (; left && freed < sc->nr_to_scan; left--) {
+	for (; left && scan.looks && scan.freed < scan.want; left--) {
 		spin_lock(&spaces_lock);
-		nm = list_first_entry_or_null(&spaces, struct numapte_mm, list);
-		if (!nm) {
+		scan.nm = list_first_entry_or_null(&spaces, struct numapte_mm, list);
+		if (!scan.nm) {
 			spin_unlock(&spaces_lock);
 			break;
 		}
-		list_move_tail(&nm->list, &spaces);
-		mm = mmget_not_zero(nm->mm) ? nm->mm : NULL;
+		list_move_tail(&scan.nm->list, &spaces);
+		scan.mm = mmget_not_zero(scan.nm->mm) ? scan.nm->mm : NULL;
 		spin_unlock(&spaces_lock);
-		if (!mm)
+		if (!scan.mm)
 			continue;
 		/* Whoever allocates may hold it. */
-		if (mmap_read_trylock(mm)) {
-			freed += reclaim_mm(mm, nm, sc->nid, sc->nr_to_scan - freed);
-			mmap_read_unlock(mm);
+		if (mmap_read_trylock(scan.mm)) {
+			scan_mm(&scan);
+			mmap_read_unlock(scan.mm);
 		}
-		mmput_async(mm);
+		mmput_async(scan.mm);
 	}
 	if (!numapte_mutant(MUTANT_TWO_GIVERS))
 		mutex_unlock(&scan_lock);
-	sc->nr_scanned = max(freed, 1UL);
-	return freed ?: SHRINK_STOP;
+	/* Without looks left, the next call goes on where this one ended. */
+	return scan.freed || !scan.looks ? scan.freed : SHRINK_STOP;
 }
 
 void __init numapte_reclaim_init(void)

@@ -13,6 +13,7 @@
 #include <linux/mutex.h>
 #include <linux/sched.h>
 #include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/smp.h>
 
@@ -60,8 +61,8 @@ pgd_t *__numapte_loaded_pgd(struct mm_struct *mm)
 /* Is @task all that runs @mm? Not asked of mm_users: whoever only looks at @mm is in that, too. */
 static bool is_alone(struct mm_struct *mm, struct task_struct *task)
 {
-	return task->mm == mm && !(task->flags & PF_KTHREAD) && thread_group_empty(task) &&
-	       !test_bit(MMF_MULTIPROCESS, &mm->flags);
+	return task->mm == mm && !(task->flags & PF_KTHREAD) &&
+	       atomic_read(&task->signal->live) == 1 && !test_bit(MMF_MULTIPROCESS, &mm->flags);
 }
 
 /* Must @task, which runs @mm here, make trees, or complete this node's, before it goes on? */
@@ -127,22 +128,25 @@ static void free_roots(struct numapte_mm *nm)
 	kfree(nm);
 }
 
+/* One tree is right, too: nothing is killed for these. */
 static struct numapte_mm *make_roots(struct mm_struct *mm)
 {
+	gfp_t gfp = GFP_KERNEL_ACCOUNT | __GFP_NORETRY;
 	struct numapte_mm *nm;
 	unsigned long *root;
 	int node;
 
 	if (numapte_denied(0))
 		return NULL;
-	nm = kzalloc(struct_size(nm, top.page, nr_node_ids), GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+	nm = kzalloc(struct_size(nm, top.page, 2 * nr_node_ids), gfp | __GFP_NOWARN);
 	if (!nm)
 		return NULL;
 	nm->mm = mm;
+	nm->scan_from = (unsigned long *)(nm->top.page + nr_node_ids);
 	nm->top.level = NUMAPTE_PGD;
 	nm->eager = READ_ONCE(numapte_mode) == MODE_EAGER;
 	for_each_online_node(node) {
-		root = numapte_page_alloc(node, NUMAPTE_PGD, GFP_KERNEL_ACCOUNT);
+		root = numapte_page_alloc(node, NUMAPTE_PGD, gfp);
 		if (!root) {
 			free_roots(nm);
 			return NULL;
@@ -205,12 +209,14 @@ out:
 static void begin(struct mm_struct *mm)
 {
 	struct numapte_context *context = &mm->context.numapte;
-	struct numapte_mm *nm;
+	struct numapte_mm *nm = make_roots(mm);
 
 	/* Threads of several nodes come here at once. */
 	mutex_lock(&begin_lock);
-	nm = context->mm ? NULL : make_roots(mm);
-	if (nm) {
+	if (context->mm) {
+		if (nm)
+			free_roots(nm);
+	} else if (nm) {
 		/*
 		 * Who is about to change an entry, and has seen the key off, holds the entry's
 		 * lock, which a fill needs, too; or no VMA covers the entry, so no fill comes
@@ -225,8 +231,7 @@ static void begin(struct mm_struct *mm)
 		publish(mm, nm);
 		numapte_reclaim_add(nm);
 		numapte_count(begun, 1);
-	} else if (!context->mm) {
-		/* No memory: one tree is right, too. */
+	} else {
 		context->eligible = false;
 		numapte_count(refused, 1);
 	}

@@ -77,17 +77,17 @@ struct numapte_table *numapte_table_upper(struct mm_struct *mm, struct page *pag
 
 /*
  * A page on @node for a replica, empty. The policy of the task is for its memory, not for
- * this. A PTE table can be shared instead, so nothing is to be reclaimed or killed for it;
- * of the other levels a page from elsewhere, had with @gfp, is better than none. Return:
+ * this. A PTE table can be shared instead, so nothing waits for memory: on a full node reclaim
+ * would give back the replicas that are in use. Of the other levels a page from elsewhere, had with @gfp, is better than none. Return:
  * NULL: no memory.
  */
 unsigned long *numapte_page_alloc(int node, enum numapte_level level, gfp_t gfp)
 {
 	struct page *page = NULL;
 
-	if (!numapte_denied(0))
-		page = alloc_pages_node(node, GFP_PGTABLE_USER | __GFP_THISNODE | __GFP_NORETRY |
-					__GFP_NOWARN, 0);
+	if (node_online(node) && !numapte_denied(0))
+		page = alloc_pages_node(node, (GFP_PGTABLE_USER & ~__GFP_DIRECT_RECLAIM) |
+					__GFP_THISNODE | __GFP_NOWARN, 0);
 	if (!page)
 		numapte_count(fallbacks, 1);
 	if (!page && level != NUMAPTE_PTE && !numapte_denied(gfp))
