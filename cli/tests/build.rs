@@ -6,7 +6,7 @@ use common::{ceasefire, succeed};
 use std::time::Instant;
 
 /// What the tiers after this one boot.
-const KERNELS: [&str; 4] = ["vanilla", "abis", "abis-debug", "batch-debug"];
+const KERNELS: [&str; 3] = ["vanilla", "abis", "batch-debug"];
 
 #[test]
 fn what_the_tests_boot_builds_and_is_found_again() {

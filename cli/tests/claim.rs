@@ -118,7 +118,7 @@ fn cost_is_as_promised(workloads: &[&str]) {
             // It may be a little cheaper than the unchanged kernel: gcc assigns registers otherwise.
             let allowed = -0.015..=0.005;
             assert!(allowed.contains(&off), "{workload}: {field} with off differs by {:.2} %", off * 100.0);
-            if ["anon-r-seq", "munmap"].contains(&workload) {
+            if ["anon-r-seq", "munmap"].contains(workload) {
                 assert!(idle <= 0.02, "{workload}: {field} with idle rises by {:.2} %", idle * 100.0);
             }
         }

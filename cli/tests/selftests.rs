@@ -35,7 +35,7 @@ fn run_all(kernels: Vec<(&str, Option<&str>)>, subset: &str, patience: &str, lea
 /// kernel is there already, and asks the oracle at each of their elisions.
 #[test]
 fn the_short_subset_is_as_on_an_unchanged_kernel_in_mode_full() {
-    run_all(vec![("abis-debug", Some("full"))], "short", "2", 20);
+    run_all(vec![("batch-debug", Some("full+on"))], "short", "2", 20);
 }
 
 #[test]

@@ -23,8 +23,11 @@ pub const TRAPS: [(&str, &str); 11] = [
 /// Warnings are shown.
 const WORDS: &str = "loglevel=5";
 
-/// A kernel, as `lab run` and `lab shell` take it, in this mode, with more words on its command line.
+/// A kernel, as `lab run` and `lab shell` take it, in this mode, with more words on its command line. One that batches
+/// write-back, too, does not where nothing is said of that.
 pub fn named(kernel: &str, mode: &str, more: &str) -> Vec<String> {
+    let batches = kernel.starts_with("batch") && !mode.contains('+');
+    let mode = if batches { &format!("{mode}+off") } else { mode };
     let words = format!("{WORDS} {more}");
     ["--kernel", kernel, "--mode", mode, "--kernel-args", &words].map(String::from).to_vec()
 }
