@@ -124,8 +124,13 @@ static int sync_and_poison(struct run *run, unsigned int region)
 
 		if (msync(at, PAGE_BYTES, MS_SYNC))
 			return refused(run, "msync");
-		if (madvise(at, PAGE_BYTES, MADV_HWPOISON))
-			return refused(run, "MADV_HWPOISON");
+		if (!madvise(at, PAGE_BYTES, MADV_HWPOISON))
+			continue;
+		/* It is unmapped, but somebody held the page: it stays in the file, and cannot be read. */
+		if (errno == EBUSY)
+			return ftruncate(elisions.file, 0) || ftruncate(elisions.file, STEP_PAGES * PAGE_BYTES) ?
+				       refused(run, "ftruncate") : 0;
+		return refused(run, "MADV_HWPOISON");
 	}
 	return 0;
 }
