@@ -126,11 +126,12 @@ static int sync_and_poison(struct run *run, unsigned int region)
 			return refused(run, "msync");
 		if (!madvise(at, PAGE_BYTES, MADV_HWPOISON))
 			continue;
-		/* It is unmapped, but somebody held the page: it stays in the file, and cannot be read. */
-		if (errno == EBUSY)
-			return ftruncate(elisions.file, 0) || ftruncate(elisions.file, STEP_PAGES * PAGE_BYTES) ?
-				       refused(run, "ftruncate") : 0;
-		return refused(run, "MADV_HWPOISON");
+		if (errno != EBUSY)
+			return refused(run, "MADV_HWPOISON");
+		/* Unmapped, but somebody held the page: it stays in the file, and whoever reads it is killed. */
+		if (ftruncate(elisions.file, 0) || ftruncate(elisions.file, STEP_PAGES * PAGE_BYTES))
+			return refused(run, "ftruncate");
+		return 0;
 	}
 	return 0;
 }

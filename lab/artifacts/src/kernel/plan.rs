@@ -99,7 +99,7 @@ impl Plan<'_> {
     fn make(&self, dir: &Path) -> Result<Facts> {
         let tree = dir.join("tree");
         self.run(&Command::new("mkdir").arg("-p").arg(&tree))?;
-        // Of another letter: tar knows no "all but". Kconfig files name each other.
+        // Architectures that begin with another letter: tar cannot say "all but this one". Their Kconfig files are read.
         let architectures =
             format!("arch/[!{}]*/*.[chS]", self.architecture.directory.get(..1).unwrap_or_default());
         let mut unneeded = vec![architectures.as_str()];

@@ -78,8 +78,8 @@ struct numapte_table *numapte_table_upper(struct mm_struct *mm, struct page *pag
 /*
  * A page on @node for a replica, empty. The policy of the task is for its memory, not for
  * this. A PTE table can be shared instead, so nothing waits for memory: on a full node reclaim
- * would give back the replicas that are in use. Of the other levels a page from elsewhere, had with @gfp, is better than none. Return:
- * NULL: no memory.
+ * would give back the replicas that are in use. Of the other levels a page from elsewhere, had
+ * with @gfp, is better than none. Return: NULL: no memory.
  */
 unsigned long *numapte_page_alloc(int node, enum numapte_level level, gfp_t gfp)
 {
