@@ -199,9 +199,9 @@ static __always_inline void numapte_modify_prot_commit(struct vm_area_struct *vm
 
 static inline struct numapte_table *numapte_replicated(pte_t *ptep) { return NULL; }
 #define numapte_modify_prot_start(vma, addr, ptep, table)	\
-	ptep_modify_prot_start(vma, addr, ptep)
+	((void)(table), ptep_modify_prot_start(vma, addr, ptep))
 #define numapte_modify_prot_commit(vma, addr, ptep, old, pte, table)	\
-	ptep_modify_prot_commit(vma, addr, ptep, old, pte)
+	((void)(table), ptep_modify_prot_commit(vma, addr, ptep, old, pte))
 static inline bool numapte_may_share_pmd(void) { return true; }
 static inline unsigned long numapte_mmap_top(unsigned long top) { return top; }
 static inline void numapte_mm_init(struct mm_struct *mm) { }

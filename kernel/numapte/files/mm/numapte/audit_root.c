@@ -69,6 +69,7 @@ void numapte_audit_root(struct mm_struct *mm, struct numapte_mm *nm)
 {
 	unsigned long flags;
 
+	/* Pair with the stores that say that there are questions, and that all roots are loaded. */
 	if (!smp_load_acquire(&questions) || !smp_load_acquire(&nm->is_loaded))
 		return;
 	if (atomic_read(&nm->asked) < ROOT_FIRST)
@@ -96,5 +97,6 @@ void __init numapte_audit_root_init(void)
 		return;
 	/* Physically contiguous and aligned as the requests in it must be. */
 	all = kzalloc(roundup_pow_of_two(nr_cpu_ids * sizeof(*all)), GFP_KERNEL);
+	/* Pairs with numapte_audit_root(): machine_msr is set. */
 	smp_store_release(&questions, all);
 }

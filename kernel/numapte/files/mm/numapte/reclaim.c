@@ -178,6 +178,9 @@ static bool scan_range(struct scan *scan, unsigned long from, unsigned long to)
 				return false;
 			}
 			scan->looks--;
+			/* Several VMAs may lie in one table. */
+			if (scan->count && scan->pmds[scan->count - 1] == pmd)
+				continue;
 			if (!pmd || !lock_table(&locked, scan->mm, pmd, scan->node))
 				continue;
 			WRITE_ONCE(*locked.link, 0);
@@ -201,7 +204,7 @@ static void scan_mm(struct scan *scan)
 {
 	unsigned long from = scan->nm->scan_from[scan->node];
 
-	if (scan_range(scan, from, TASK_SIZE_MAX))
+	if (scan_range(scan, from, TASK_SIZE_MAX) && from)
 		scan_range(scan, 0, from);
 	give_back(scan);
 }

@@ -175,6 +175,7 @@ static void publish(struct mm_struct *mm, struct numapte_mm *nm)
 	inc_mm_tlb_gen(mm);
 	if (!numapte_mutant(MUTANT_ENABLE_NOT_LAZY))
 		on_each_cpu_mask(mm_cpumask(mm), numapte_reload, mm, true);
+	/* Pairs with numapte_audit_root(): no CPU walks mm->pgd from here on. */
 	smp_store_release(&nm->is_loaded, true);
 }
 
@@ -223,6 +224,8 @@ static void begin(struct mm_struct *mm)
 		 * there (free_pgtables(), a table withdrawn for a split).
 		 */
 		static_branch_enable(&numapte_key);
+		/* Another thread may have had no memory meanwhile. */
+		context->eligible = true;
 		if (!nm->eager) {
 			nm->nodes = BIT_ULL(numa_node_id());
 			if (context->home != NUMA_NO_NODE)

@@ -86,8 +86,8 @@ unsigned long *numapte_page_alloc(int node, enum numapte_level level, gfp_t gfp)
 	struct page *page = NULL;
 
 	if (node_online(node) && !numapte_denied(0))
-		page = alloc_pages_node(node, (GFP_PGTABLE_USER & ~__GFP_DIRECT_RECLAIM) |
-					__GFP_THISNODE | __GFP_NOWARN, 0);
+		page = alloc_pages_node(node, (GFP_PGTABLE_USER & ~__GFP_RECLAIM) | __GFP_THISNODE |
+					__GFP_NOMEMALLOC | __GFP_NOWARN, 0);
 	if (!page)
 		numapte_count(fallbacks, 1);
 	if (!page && level != NUMAPTE_PTE && !numapte_denied(gfp))
