@@ -136,6 +136,9 @@ int process_join(int pid);
  * unmapping what lies between frees no page table of a small area.
  */
 void *area_reserve(size_t bytes);
+/* In two steps: the node of the caller of area_keep() gets the first and the last page table. */
+void *area_map(size_t bytes);
+void area_keep(void *area, size_t bytes);
 void area_release(void *area, size_t bytes);
 
 /* Read a whole small file. Return: its length, or -errno; always terminated. */

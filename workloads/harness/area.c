@@ -19,7 +19,7 @@ static size_t whole_bytes(size_t bytes)
 	return (bytes + 2 * PAGE_BYTES + TABLE_BYTES - 1) / TABLE_BYTES * TABLE_BYTES;
 }
 
-void *area_reserve(size_t bytes)
+void *area_map(size_t bytes)
 {
 	size_t whole = whole_bytes(bytes);
 	char *raw = mmap(NULL, whole + TABLE_BYTES, PROT_READ,
@@ -35,9 +35,24 @@ void *area_reserve(size_t bytes)
 		munmap(start + whole, (size_t)(raw + whole + TABLE_BYTES - (start + whole)));
 	/* Fails where the kernel has no huge pages, which is as good. */
 	(void)madvise(start, whole, MADV_NOHUGEPAGE);
-	*(volatile char *)start;
-	*(volatile char *)(start + whole - PAGE_BYTES);
 	return start + PAGE_BYTES;
+}
+
+void area_keep(void *area, size_t bytes)
+{
+	volatile char *start = (char *)area - PAGE_BYTES;
+
+	*start;
+	*(start + whole_bytes(bytes) - PAGE_BYTES);
+}
+
+void *area_reserve(size_t bytes)
+{
+	void *area = area_map(bytes);
+
+	if (area)
+		area_keep(area, bytes);
+	return area;
 }
 
 void area_release(void *area, size_t bytes)

@@ -158,6 +158,9 @@ static void change(struct run *run, unsigned int index, unsigned int owner)
 
 static void prepare(struct run *run, unsigned int index)
 {
+	/* No other node is to have used the tables of what lies apart. */
+	if (state.area[index])
+		area_keep(state.area[index], state.area_bytes[index]);
 	take_turns(run, index, map);
 	if (state.op != OP_TOUCH)
 		take_turns(run, index, write_all);
@@ -274,7 +277,7 @@ static int reserve(struct run *run)
 		const uint64_t regions = state.is_packed ? run->units : regions_of(run, i);
 
 		state.area_bytes[i] = regions * region_bytes();
-		state.area[i] = area_reserve(state.area_bytes[i]);
+		state.area[i] = area_map(state.area_bytes[i]);
 		if (!state.area[i])
 			return workload_fail(run, "no address space for %llu regions", (unsigned long long)regions);
 	}

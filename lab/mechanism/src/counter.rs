@@ -74,6 +74,8 @@ pub enum Total {
     /// Flushes that were kept and looked into, and those where somebody held the entry.
     Sampled,
     SampledHeld,
+    /// Pages that it keeps as page tables, beside the process's own.
+    TablePages,
 }
 
 /// What stands in a cost row: how many there were for each page fault.

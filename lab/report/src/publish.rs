@@ -245,13 +245,14 @@ fn fill(text: &str, blocks: &Blocks) -> Result<(String, Vec<String>)> {
 /// What the blocks and the picture are made of.
 fn reduced(results: &Results) -> Results {
     let summary = Summary::of(results);
-    let levels = results.shown(|counter| counter.is_level());
+    let described: Vec<_> =
+        results.environment.mechanisms.iter().map(|mechanism| (&mechanism.name, mechanism.names())).collect();
     let kept = |row: &Row| {
         // The whole file has been judged; what it was judged by is not kept.
         let mut row = Row { asked_wrongly: Vec::new(), ..row.clone() };
         for (mechanism, counters) in &mut row.mechanisms {
             counters.retain(|name, _| {
-                levels.iter().any(|level| level.mechanism.name == *mechanism && level.counter.name == *name)
+                described.iter().any(|(known, names)| *known == mechanism && names.is_level(name))
             });
         }
         row

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The published table of where page walks read: what share of programs' PTEs was on another node.
+//! The published table of where page walks read: what share of programs' PTEs was on another node, and what the page
+//! tables took.
 
 use crate::numbers::figure;
 use crate::publish::{condition, hashes, unmeasured, wrapped};
@@ -25,11 +26,23 @@ pub(crate) fn walks_table(results: &Results, summary: &Summary) -> String {
     let condition = condition(environment, place, summary.repeats());
     let mut text = wrapped(&format!("Condition: {condition}."), "");
     text += &format!("\n{}", wrapped(&format!("Sources: {}.", hashes(environment)), ""));
-    let heads: Vec<String> = summary.names.iter().map(|name| format!("`{name}`")).collect();
+    let names = || summary.names.iter().map(|name| format!("`{name}`"));
+    let mut heads: Vec<String> = names().collect();
+    let has_tables = results.rows.iter().any(|row| results.table_pages(row).is_some());
+    if has_tables {
+        heads.extend(names().enumerate().map(|(i, name)| match i {
+            0 => format!("pages of page tables, {name}"),
+            _ => name,
+        }));
+    }
     text += &format!("\n| workload | {} |\n|---|{}\n", heads.join(" | "), "---|".repeat(heads.len()));
     for line in &summary.lines {
-        let rows = std::iter::once(Some(line.base)).chain(line.others.iter().copied());
-        let cells: Vec<String> = rows.map(cell).collect();
+        let rows = || std::iter::once(Some(line.base)).chain(line.others.iter().copied());
+        let mut cells: Vec<String> = rows().map(cell).collect();
+        if has_tables {
+            let pages = |row: Option<&Row>| row.and_then(|row| results.table_pages(row));
+            cells.extend(rows().map(|row| pages(row).map_or_else(|| "-".into(), figure)));
+        }
         text += &format!("| `{}` | {} |\n", line.name, cells.join(" | "));
     }
     let held = results.controls.iter().filter(|control| control.ok == Some(true)).count();

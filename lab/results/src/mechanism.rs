@@ -14,6 +14,8 @@ pub type Counted = BTreeMap<String, BTreeMap<String, u64>>;
 /// A site that was sampled so often has found a holder, unless the question is wrong.
 pub const SAMPLES_MIN: u64 = 1000;
 
+const PAGE_KIB: f64 = 4.0;
+
 /// What a pages or requests figure is summed up to: pages let off, then requests to none, one and a set.
 const ELIDED: [Total; 4] = [Total::ElidedPages, Total::RequestsNone, Total::RequestsOne, Total::RequestsSet];
 
@@ -37,14 +39,21 @@ impl<'a> Described<'a> {
         self.0.get(mechanism)?.site(name)
     }
 
+    fn of_total<'b, T: Copy>(
+        &'b self,
+        counted: &'b BTreeMap<String, BTreeMap<String, T>>,
+        total: Total,
+    ) -> impl Iterator<Item = T> + 'b {
+        counted.iter().flat_map(move |(mechanism, counters)| {
+            counters.iter().filter_map(move |(name, value)| {
+                (self.counter(mechanism, name)?.adds_to == Some(total)).then_some(*value)
+            })
+        })
+    }
+
     /// `None` where no mechanism of this kernel can have it.
     pub(crate) fn total(&self, counted: &Counted, total: Total) -> Option<u64> {
-        let each = counted.iter().flat_map(|(mechanism, counters)| {
-            counters.iter().filter_map(move |(name, count)| {
-                (self.counter(mechanism, name)?.adds_to == Some(total)).then_some(*count)
-            })
-        });
-        each.reduce(u64::saturating_add)
+        self.of_total(counted, total).reduce(u64::saturating_add)
     }
 
     /// Nothing let off is not "not measured": a mechanism that can let off has its zeros.
@@ -154,6 +163,15 @@ impl Results {
             shown.counter.is_of_sites() || self.rows.iter().any(|row| shown.get(row).is_some())
         });
         list
+    }
+
+    /// Pages of page tables at the end: the process's own (`page_table_kib`) and those that mechanisms keep beside them, of
+    /// the medians. `None` where the workload or no mechanism says.
+    pub fn table_pages(&self, row: &Row) -> Option<f64> {
+        let own = row.extra.get("page_table_kib")? / PAGE_KIB;
+        let described = Described::of(&self.environment.mechanisms);
+        let beside = described.of_total(&row.mechanisms, Total::TablePages).map(|spread| spread.median);
+        beside.reduce(|sum, pages| sum + pages).map(|beside| own + beside)
     }
 
     /// The mechanisms that count at sites of the kernel.
@@ -294,6 +312,28 @@ mod tests {
     fn run(counters: &[(&str, u64)]) -> Run {
         let text = "{\"workload\":\"w\",\"threads\":1,\"repeat\":0,\"unit\":\"u\",\"units\":1,\"checksum\":\"0\",\"counters\":{}}";
         Run { mechanisms: counted(counters), ..serde_json::from_str(text).expect("a run") }
+    }
+
+    /// Of all levels of the tree; and not a word where the workload does not say what its own take, or no mechanism counts.
+    #[test]
+    fn page_tables_are_the_process_s_own_and_those_beside_them() {
+        let text = "title = \"TOY\"\nabout = \"\"\ncounters = \"/toy\"\n[words]\nLEVEL = [\"pte\", \"root\"]\n\
+            [[counter]]\nname = \"pages_LEVEL\"\nkind = \"level\"\nadds_to = \"table_pages\"\ntitle = \"t\"\nmeaning = \"m\"\n";
+        let results = |extra: &[(&str, f64)], counters: &[(&str, f64)]| {
+            let extra = extra.iter().map(|(name, value)| (name.to_string(), *value)).collect();
+            let spread = |value: f64| Spread { median: value, min: value, max: value };
+            let counters = counters.iter().map(|(name, value)| (name.to_string(), spread(*value))).collect();
+            let mechanisms = BTreeMap::from([("toy".to_string(), counters)]);
+            let row = Row { extra, mechanisms, ..Row::default() };
+            let mut results = Results::new(Default::default());
+            results.environment.mechanisms = vec![Mechanism::parse("toy", text).expect("parses")];
+            results.table_pages(&row)
+        };
+        let own = [("page_table_kib", 40.0)];
+        let beside = [("pages_pte", 3.0), ("pages_root", 4.0), ("begun", 1.0)];
+        assert_eq!(results(&own, &beside), Some(17.0));
+        assert_eq!(results(&[], &beside), None);
+        assert_eq!(results(&own, &[("begun", 1.0)]), None);
     }
 
     /// Tight from both sides, and only where nobody was ever found.
