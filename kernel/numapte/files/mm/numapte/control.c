@@ -44,6 +44,7 @@ static const char * const mode_names[] = { "off", "on", "eager" };
 static const char * const level_names[NUMAPTE_LEVELS] = { "pte", "pmd", "pud", "p4d", "root" };
 static DEFINE_MUTEX(mode_lock);
 static enum numapte_mode boot_mode __initdata;
+static bool boot_key __initdata;
 
 /* Whoever else flushes by mm->pgd, or has a second root beside it. */
 static const char *refusal(void)
@@ -161,6 +162,13 @@ static int __init numapte_forced_setup(char *arg)
 }
 early_param("numapte_forced", numapte_forced_setup);
 
+/* For measurements: the keys are on from the start, as after the first process with trees. */
+static int __init numapte_key_setup(char *arg)
+{
+	return kstrtobool(arg ?: "", &boot_key);
+}
+early_param("numapte_key", numapte_key_setup);
+
 static int counters_show(struct seq_file *file, void *unused)
 {
 	struct numapte_stat sum = { };
@@ -219,6 +227,10 @@ static int __init numapte_init(void)
 		debugfs_create_x64("forced", 0644, dir, &numapte_forced);
 		numapte_debug_init(dir);
 		numapte_reclaim_init();
+	}
+	if (boot_key) {
+		static_branch_enable(&numapte_offered_key);
+		static_branch_enable(&numapte_key);
 	}
 	set_mode(boot_mode);
 	return sysfs_create_group(mm_kobj, &numapte_group);
