@@ -2,7 +2,7 @@
 //! The published table of where page walks read: what share of programs' PTEs was on another node, and what the page
 //! tables took.
 
-use crate::numbers::figure;
+use crate::numbers::{figure, grouped};
 use crate::publish::{condition, hashes, unmeasured, wrapped};
 use crate::summary::Summary;
 use ceasefire_base::text::count;
@@ -41,7 +41,7 @@ pub(crate) fn walks_table(results: &Results, summary: &Summary) -> String {
         let mut cells: Vec<String> = rows().map(cell).collect();
         if has_tables {
             let pages = |row: Option<&Row>| row.and_then(|row| results.table_pages(row));
-            cells.extend(rows().map(|row| pages(row).map_or_else(|| "-".into(), figure)));
+            cells.extend(rows().map(|row| pages(row).map_or_else(|| "-".into(), grouped)));
         }
         text += &format!("| `{}` | {} |\n", line.name, cells.join(" | "));
     }
