@@ -46,7 +46,11 @@ pub(crate) fn walks_table(results: &Results, summary: &Summary) -> String {
         text += &format!("| `{}` | {} |\n", line.name, cells.join(" | "));
     }
     let held = results.controls.iter().filter(|control| control.ok == Some(true)).count();
-    let words = format!("{held} of {} control figures hold. {}", results.controls.len(), unmeasured(results));
+    let controls = match results.controls.len() {
+        0 => "No control was run.".into(),
+        all => format!("{held} of {all} control figures hold."),
+    };
+    let words = format!("{controls} {}", unmeasured(results));
     format!("{text}\n{}", wrapped(&words, ""))
 }
 
