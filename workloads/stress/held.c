@@ -255,7 +255,18 @@ static int judge_sum(struct run *run, const struct scenario *scenario)
 	if (is_as_meant())
 		return 0;
 	return workload_fail(run, "%s: of %llu pages flushed only %llu were so because %s", scenario->name,
-			     (unsigned long long)held.sum.flushed, (unsigned long long)held.sum.as_meant, scenario->reason);
+			     (unsigned long long)held.sum.flushed, (unsigned long long)held.sum.as_meant,
+			     held.is_counted && held.is_idle ? scenario->reason : "their access bits were clear");
+}
+
+/*
+ * Where nobody counts, the kernel's own view of the bits must do. A processor that
+ * lags behind flushes everything and sets all bits again: they count in the sum.
+ */
+static void ask_bits(void)
+{
+	held.sum.flushed += REGION_PAGES;
+	held.sum.as_meant += page_idle_count(&held.idle);
 }
 
 static int tidy(struct run *run, const struct change *change, unsigned int region)
@@ -275,10 +286,8 @@ static int step(struct run *run, const struct scenario *scenario, const struct c
 	error = map_region(run, scenario->is_synced ? SHARED_FILE : change->backing, scenario->is_synced, region);
 	if (!error)
 		error = scenario->bring(run, region);
-	/* Where nobody counts, the kernel's own view of the bits must do. */
-	if (!error && !is_judged && scenario->bring != bring_used && !scenario->is_synced &&
-	    page_idle_count(&held.idle) < REGION_PAGES / 2)
-		error = workload_fail(run, "%s: the access bits are not clear", scenario->name);
+	if (!error && !is_judged && scenario->bring != bring_used && !scenario->is_synced)
+		ask_bits();
 	if (!error && is_judged)
 		before = counts_now(change->site, scenario->reason);
 	if (!error)

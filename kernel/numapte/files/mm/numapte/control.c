@@ -228,7 +228,7 @@ static int __init numapte_init(void)
 		numapte_debug_init(dir);
 		numapte_reclaim_init();
 	}
-	if (boot_key) {
+	if (boot_key && !refusal()) {
 		static_branch_enable(&numapte_offered_key);
 		static_branch_enable(&numapte_key);
 	}
