@@ -12,9 +12,16 @@
 struct oracle *oracles;
 u32 oracle_msr;
 
+unsigned int __weak oracle_more_roots(struct mm_struct *mm, u64 *roots)
+{
+	return 0;
+}
+
 unsigned int oracle_ask(struct oracle *oracle, struct mm_struct *mm, unsigned long addr,
 			unsigned int pages, u32 flags, u32 apic_id)
 {
+	unsigned int roots = oracle_more_roots(mm, oracle->roots);
+
 	oracle->request = (struct machine_request) {
 		.op = MACHINE_OP_QUERY,
 		.flags = flags,
@@ -24,6 +31,7 @@ unsigned int oracle_ask(struct oracle *oracle, struct mm_struct *mm, unsigned lo
 		.root = { __pa(mm->pgd) },
 		.buffer = virt_to_phys(oracle->holders),
 		.capacity = ORACLE_HOLDERS_MAX,
+		.reserved = { roots ? virt_to_phys(oracle->roots) : 0, roots },
 	};
 	wrmsrl(oracle_msr, virt_to_phys(&oracle->request));
 	/* The WRMSR has written to memory that the compiler does not know of. */

@@ -8,12 +8,14 @@
 #include "machine.h"
 
 #define ORACLE_HOLDERS_MAX	256
+#define ORACLE_ROOTS_MAX	64
 
 struct mm_struct;
 
 struct oracle {
 	struct machine_request request;
 	struct machine_holder holders[ORACLE_HOLDERS_MAX];
+	u64 roots[ORACLE_ROOTS_MAX];
 };
 
 extern struct oracle *oracles;	/* one for each CPU */
@@ -32,6 +34,12 @@ static inline struct oracle *oracle_here(void)
  */
 unsigned int oracle_ask(struct oracle *oracle, struct mm_struct *mm, unsigned long addr,
 			unsigned int pages, u32 flags, u32 apic_id);
+
+/*
+ * The physical addresses of @mm's roots beside mm->pgd. Whoever gives an address space some
+ * defines it. Return: how many of @roots, ORACLE_ROOTS_MAX at most, are set.
+ */
+unsigned int oracle_more_roots(struct mm_struct *mm, u64 *roots);
 
 /* Return: the CPU's number, or -1. */
 int oracle_cpu(u32 apic_id);
