@@ -6,7 +6,7 @@
 
 mod common;
 use common::checked::{self, consoles, lab};
-use common::{row, Scratch};
+use common::{median, row, Scratch};
 use serde_json::Value;
 
 const MACHINE: [&str; 6] = ["--cpus", "4", "--nodes", "2", "--tlb", "hardware"];
@@ -134,6 +134,53 @@ fn is_found(mutant: &str, args: &[&str]) -> bool {
     assert!(console.contains(&format!("broken on purpose: {mutant}")), "{mutant}: {console}");
     println!("{mutant}: exit code {}", said.code);
     said.code == 1
+}
+
+/// A region that one node uses interrupts that node's other CPU; one that both have read interrupts all.
+#[test]
+fn a_shootdown_is_for_the_nodes_that_use_the_page_table() {
+    for op in ["op=munmap", "op=mprotect"] {
+        for (readers, words, wanted) in
+            [("readers=0", "", 1.0), ("readers=1", "", 3.0), ("readers=0", "numapte_filter=0", 3.0)]
+        {
+            let args = ["numa-regions", "--set", op, "--set", readers];
+            let results = clean(&args, "on", words);
+            let row = row(&results, "numa-regions", 4);
+            println!("{op} {readers} {words}: {} received", median(row, "received_per_unit"));
+            assert!(
+                (median(row, "received_per_unit") - wanted).abs() < 0.05,
+                "{op} {readers} {words}: {row}"
+            );
+            let site = if op == "op=munmap" { "let_off_zap" } else { "let_off_protect" };
+            assert!(wanted > 1.0 || counter(row, site) >= 100.0, "{site}: {row}");
+        }
+    }
+}
+
+/// Where a flush is asked for some nodes, the machine is asked for those that it lets off, and finds nobody.
+#[test]
+fn nobody_needs_a_flush_that_is_for_others() {
+    let results = clean(&["stress-mix", "--units", "600"], "on", "");
+    let row = row(&results, "stress-mix", 4);
+    for site in ["clear", "move"] {
+        let asked = counter(row, &format!("let_off_{site}"));
+        println!("{site}: asked {asked} times");
+        assert!(asked >= 1.0, "{site}: {row}");
+    }
+}
+
+#[test]
+fn a_flush_that_was_needed_is_missed() {
+    assert!(is_found("sharer-place", &["stale"]));
+}
+
+/// Found by what a program reads, or by the machine.
+#[test]
+#[ignore = "more boots: make test-numapte-all"]
+fn each_missed_flush_is_found() {
+    for (mutant, workload) in [("raise-none", "stale"), ("last-hold", "overlap")] {
+        assert!(is_found(mutant, &[workload, "--units", "400"]), "{mutant}");
+    }
 }
 
 #[test]

@@ -110,6 +110,16 @@ static inline u64 numapte_wrprotect(u64 replica)
 	return numapte_walkable(replica) ? replica & ~(NUMAPTE_RW | NUMAPTE_DIRTY) : 0;
 }
 
+/*
+ * The nodes whose CPUs a flush must reach. @links: the nodes whose trees use the tables that it is
+ * about, read in the hold of the lock in which their slots were changed. @rooted: the nodes that
+ * have a root; CPUs of others walk the canonical tree, and so do all until each has @loaded its root.
+ */
+static inline u64 numapte_flushed(u64 links, u64 rooted, bool loaded)
+{
+	return loaded ? links | ~rooted : ~0ull;
+}
+
 /* What a node's upper table is to lead to. */
 enum numapte_place { NUMAPTE_NOWHERE, NUMAPTE_OWN, NUMAPTE_CANONICAL };
 

@@ -74,7 +74,7 @@ static void give_step(const struct state *from, unsigned int me)
 			unlock(&to, self, me);
 		break;
 	case FLUSH:
-		if (flush(&to, self, 0))
+		if (flush(&to, self, 0, TABLES_FREED))
 			self->pc = TAKE;
 		break;
 	case TAKE:

@@ -30,7 +30,7 @@ static void start(const struct state *from, unsigned int node, unsigned int slot
 {
 	struct state to = *from;
 
-	if (from->mmap_lock || from->is_exiting || from->unmapped >> slot & 1 || (write && from->is_read_only) ||
+	if (from->away[node] || from->mmap_lock || from->is_exiting || from->unmapped >> slot & 1 || (write && from->is_read_only) ||
 	    (from->is_off_limits && !neighbour))
 		return;
 	if (neighbour ? table_at(from, slot) < 0 : is_granted(from, node, slot, write))
@@ -69,7 +69,7 @@ static void table_step(struct state *to, struct actor *self, unsigned int node)
 	reach(to);
 }
 
-/* Where the node's tree is to lead; under the lock of the upper table until it does. */
+/* Where the node's tree is to lead; under the locks of the upper table and of the table until it does. */
 static void link_step(struct state *to, struct actor *self, unsigned int node)
 {
 	const bool home = scenario & ONE_HOME && !node;
@@ -79,13 +79,14 @@ static void link_step(struct state *to, struct actor *self, unsigned int node)
 		reach(to);
 		return;
 	}
-	if (to->upper_lock)
+	if (to->upper_lock || to->table_lock[self->table])
 		return;
 	if (table_at(to, self->slot) != self->table) {
 		end(to, node, true);
 		return;
 	}
 	to->upper_lock = 1 + node;
+	to->table_lock[self->table] = 1 + node;
 	self->pc = mutant == LINK_EARLY ? LEAD : PUBLISH;
 	self->k = to->place[self->table][node];
 	for (unsigned int own = 0; own < 2; own++) {
@@ -111,6 +112,7 @@ static void publish_step(struct state *to, struct actor *self, unsigned int node
 	self->pc = LEAD;
 	if (mutant == LINK_EARLY) {
 		to->upper_lock = 0;
+		to->table_lock[self->table] = 0;
 		self->k = 0;
 		self->pc = READ;
 	}
@@ -126,6 +128,7 @@ static void lead_step(struct state *to, struct actor *self, unsigned int node)
 		self->pc = PUBLISH;
 	} else {
 		to->upper_lock = 0;
+		to->table_lock[self->table] = 0;
 		self->k = 0;
 		self->pc = READ;
 	}

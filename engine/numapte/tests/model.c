@@ -41,6 +41,12 @@ static const struct {
 	{ "a replica is given up, and write-back", 0, drop_step, clean_step },
 	{ "a replica is given up, and reclaim", ONE_HOME | NO_MEMORY, drop_step, reclaim_step },
 	{ "a replica is given up by two", 0, drop_step, drop_again_step },
+	{ "processors come and go, mprotect", ONE_HOME | ABSENCE, protect_step, NULL },
+	{ "processors come and go, reclaim", ABSENCE, NULL, reclaim_step },
+	{ "processors come and go, write-back", ABSENCE, NULL, clean_step },
+	{ "processors come and go, munmap", ONE_HOME | ABSENCE, unmap_step, NULL },
+	{ "processors come and go, a replica is given up", ABSENCE, drop_step, NULL },
+	{ "processors come and go, mprotect and reclaim", ONE_HOME | ABSENCE, protect_step, reclaim_step },
 };
 
 /* --- the states that were seen, and those still to be gone on from --- */

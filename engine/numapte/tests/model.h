@@ -15,6 +15,7 @@
 #include "engine.h"
 
 #define NODES		2u
+#define ALL_NODES	((1u << NODES) - 1)
 #define COPIES		(1u + NODES)	/* of a table: the canonical one, and each node's */
 #define TABLES		2u
 #define SLOTS		2u
@@ -59,7 +60,13 @@
 	X(AGE_SKIPS, "age-skips") \
 	X(FORK_PLAIN, "fork-plain") \
 	X(CLEAN_PLAIN, "clean-plain") \
-	X(TWO_GIVERS, "two-givers")
+	X(TWO_GIVERS, "two-givers") \
+	X(NODES_EARLY, "nodes-early") \
+	X(NODES_PLACE, "nodes-place") \
+	X(NODES_OF_PTES, "nodes-of-ptes") \
+	X(RAISE_NONE, "raise-none") \
+	X(RAISE_LATE, "raise-late") \
+	X(RETURN_LAGGING, "return-lagging")
 #define MUTANT_ENUM(id, name) id,
 enum mutant { MUTANTS(MUTANT_ENUM) MUTANT_COUNT };
 extern enum mutant mutant;
@@ -71,6 +78,7 @@ enum {
 	LIBERTY = 4,		/* a processor sets D without a look at the right that was taken away */
 	AGING = 8,		/* A is looked at */
 	PREFETCH = 16,		/* the entry is copied for a neighbour's fault */
+	ABSENCE = 32,		/* processors run something else in between, or nothing */
 };
 extern unsigned int scenario;
 
@@ -96,10 +104,15 @@ static inline unsigned int frame_of(u64 value)
 	return (value & NUMAPTE_FRAME) >> 12;
 }
 
+/* Lazy: it is interrupted only when tables are freed, and walks, but no instruction of the process runs. */
+enum away { HERE, LAZY, ELSEWHERE };
+
 /* Somebody at work. The faults of the nodes come first. */
 enum { MUTATOR = NODES, RMAP, ACTORS };
 struct actor {
 	unsigned char pc;
+	unsigned char nodes;			/* that the flush is for */
+	unsigned char nothing;			/* no padding: states are compared as bytes */
 	unsigned char k : 2, slot : 1, table : 1, write : 1, excused : 1, found : 1, owed : 1;
 	entry value, old;
 };
@@ -119,12 +132,13 @@ struct state {
 	unsigned char pending[SLOTS];
 	unsigned char is_read_only : 1, is_off_limits : 1, is_exiting : 1, is_known : 1, is_written : 1;
 	unsigned char used_by;			/* nodes that used the page since it was last seen to be old */
+	unsigned char away[NODES];		/* enum away: what the processor does instead */
+	unsigned char lag[NODES];		/* generations that it has not caught up with */
 	unsigned char giver;			/* 1 + actor: of replicas, one at a time */
-	unsigned char nothing[4];		/* no padding: states are compared as bytes */
 	struct actor actor[ACTORS];
 };
 
-_Static_assert(sizeof(struct state) == 88 && sizeof(struct actor) == 6, "hashed by words, without padding");
+_Static_assert(sizeof(struct state) == 96 && sizeof(struct actor) == 8, "hashed by words, without padding");
 
 extern const char *fault_found;
 
@@ -135,7 +149,11 @@ void processors(const struct state *from);
 /* pages.c: one page of all at a time; true after the last. */
 enum op { STORE, CLEAR, WRPROTECT, YOUNG };
 bool apply(struct state *to, struct actor *self, enum op op, enum numapte_level level, unsigned int which);
-bool flush(struct state *to, struct actor *self, unsigned int slot);
+/* Of all nodes, or of those that use the table whose lock was held when the entry was taken out. */
+enum { SOME = 1, TABLES_FREED = 2 };
+bool flush(struct state *to, struct actor *self, unsigned int slot, unsigned int how);
+void note_nodes(struct state *to, struct actor *self, unsigned int table);
+void flush_all(struct state *to, unsigned int node);
 u64 folded(const struct state *state, unsigned int table);
 bool is_used(const struct state *state, unsigned int page);
 void set_used(struct state *state, unsigned int page, bool used);

@@ -25,7 +25,16 @@ static bool lock_table(struct state *to, struct actor *self, unsigned int slot)
 		return false;
 	to->table_lock[table] = ME;
 	self->table = table;
+	if (mutant != NODES_EARLY)
+		note_nodes(to, self, table);
 	return true;
+}
+
+/* The mistake: before the lock is taken. */
+static void note_early(struct state *to, struct actor *self)
+{
+	if (mutant == NODES_EARLY && table_at(to, 0) >= 0)
+		note_nodes(to, self, table_at(to, 0));
 }
 
 static void unlock_table(struct state *to, struct actor *self)
@@ -65,6 +74,7 @@ static void change_step(const struct state *from, bool none)
 		to.is_read_only = 1;
 		to.is_off_limits = none;
 		to.pending[0]++;
+		note_early(&to, self);
 		self->pc = ENTRY;
 		break;
 	case ENTRY:
@@ -96,7 +106,7 @@ static void change_step(const struct state *from, bool none)
 		}
 		break;
 	case FLUSH:
-		if (flush(&to, self, 0)) {
+		if (flush(&to, self, 0, SOME)) {
 			to.pending[0]--;
 			to.mmap_lock = 0;
 			self->pc = AGAIN;
@@ -116,6 +126,7 @@ static void change_step(const struct state *from, bool none)
 		}
 		if (!lock_table(&to, self, 0))
 			return;
+		self->nodes = 0;
 		self->pc = TAKE_AGAIN;
 		break;
 	case TAKE_AGAIN:
@@ -187,7 +198,7 @@ void fork_step(const struct state *from)
 		}
 		break;
 	case FLUSH:
-		if (flush(&to, self, 0)) {
+		if (flush(&to, self, 0, TABLES_FREED)) {
 			if (self->owed && !self->found && !to.is_known)
 				fault_found = "the page was written, and the child's entry looks clean";
 			to.pending[0]--;
@@ -224,7 +235,7 @@ static bool take(const struct state *from, struct state *to, struct actor *self)
 		}
 		break;
 	default:
-		if (!flush(to, self, 0))
+		if (!flush(to, self, 0, SOME))
 			return false;
 	}
 	self->value = 0;
@@ -245,6 +256,7 @@ static void zap(const struct state *from, bool exiting)
 		to.is_exiting = exiting;
 		to.readers += !exiting;
 		to.pending[0]++;
+		note_early(&to, self);
 		self->pc = ENTRY;
 		break;
 	case ENTRY:
@@ -256,7 +268,7 @@ static void zap(const struct state *from, bool exiting)
 			return;
 		break;
 	case FLUSH:
-		if (flush(&to, self, 0)) {
+		if (flush(&to, self, 0, exiting ? TABLES_FREED : SOME)) {
 			to.pending[0]--;
 			to.readers -= !exiting;
 			done(&to);
@@ -301,6 +313,7 @@ void unmap_step(const struct state *from)
 		if (!lock_mmap(&to))
 			return;
 		to.pending[0]++;
+		note_early(&to, self);
 		self->pc = ENTRY;
 		break;
 	case ENTRY:
@@ -329,6 +342,8 @@ void unmap_step(const struct state *from)
 		self->value = 0;
 		self->found = 1;
 		to.upper_lock = 0;
+		if (mutant != NODES_OF_PTES && mutant != NODES_EARLY)
+			note_nodes(&to, self, self->table);
 		self->pc = FLUSH;
 		if (mutant == UNSHARED_EARLY)
 			to.links[self->table] = 0;
@@ -338,7 +353,7 @@ void unmap_step(const struct state *from)
 		}
 		break;
 	case FLUSH:
-		if (!flush(&to, self, 0))
+		if (!flush(&to, self, 0, SOME | TABLES_FREED))
 			break;
 		if (self->found)
 			free_table(&to, self->table, NUMAPTE_FLUSHED);
@@ -380,7 +395,7 @@ void move_step(const struct state *from)
 		}
 		break;
 	case FLUSH:
-		if (flush(&to, self, 0)) {
+		if (flush(&to, self, 0, TABLES_FREED)) {
 			to.pending[0]--;
 			done(&to);
 		}
@@ -420,7 +435,7 @@ static void collapse_rest(struct state *to, struct actor *self)
 			self->pc = SPLIT_FLUSH;
 		break;
 	case SPLIT_FLUSH:
-		if (!flush(to, self, 0))
+		if (!flush(to, self, 0, TABLES_FREED))
 			break;
 		self->table = to->deposited - 1;
 		to->deposited = 0;
@@ -469,7 +484,7 @@ void collapse_step(const struct state *from)
 		}
 		break;
 	case FLUSH:
-		if (flush(&to, self, 0)) {
+		if (flush(&to, self, 0, TABLES_FREED)) {
 			to.table_lock[self->table] = ME;
 			self->pc = TAKE;
 		}

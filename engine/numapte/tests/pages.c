@@ -153,17 +153,69 @@ bool apply(struct state *to, struct actor *self, enum op op, enum numapte_level 
 	return true;
 }
 
-/* One processor after the other. */
-bool flush(struct state *to, struct actor *self, unsigned int slot)
+/* An entry of this table is taken out in this hold of its lock: who may hold it? */
+void note_nodes(struct state *to, struct actor *self, unsigned int table)
 {
-	const unsigned int node = self->k++;
+	if (mutant == NODES_PLACE)
+		self->nodes |= scenario & ONE_HOME ? 1 : 0;
+	else
+		self->nodes |= numapte_flushed(to->links[table], ALL_NODES, true) & ALL_NODES;
+}
 
+static void flush_slot(struct state *to, unsigned int node, unsigned int slot)
+{
 	to->tlb[node][slot] = 0;
 	to->tlb_from[node][slot] = 0;
 	to->upper[node][slot] = 0;
-	if (self->k < NODES)
-		return false;
+}
+
+void flush_all(struct state *to, unsigned int node)
+{
+	for (unsigned int slot = 0; slot < SLOTS; slot++)
+		flush_slot(to, node, slot);
+	to->lag[node] = 0;
+}
+
+static void raise(struct state *to, unsigned int nodes, unsigned int how)
+{
+	if (!(scenario & ABSENCE) || (mutant == RAISE_NONE && how & SOME))
+		return;
+	for (unsigned int node = 0; node < NODES; node++)
+		to->lag[node] += nodes >> node & 1 && to->lag[node] < 3;
+}
+
+/* An interrupt: who has more than this to catch up with flushes everything, who has done so already nothing. */
+static void interrupt(struct state *to, unsigned int node, unsigned int slot, unsigned int how)
+{
+	if (to->away[node] == ELSEWHERE || (to->away[node] == LAZY && !(how & TABLES_FREED)))
+		return;
+	if (!(scenario & ABSENCE) || to->lag[node] == 1) {
+		flush_slot(to, node, slot);
+		to->lag[node] = 0;
+	} else if (to->lag[node]) {
+		flush_all(to, node);
+	}
+}
+
+/* The generations, then one processor after the other. */
+bool flush(struct state *to, struct actor *self, unsigned int slot, unsigned int how)
+{
+	const unsigned int nodes = how & SOME ? self->nodes : ALL_NODES;
+
+	if (!self->k && mutant != RAISE_LATE)
+		raise(to, nodes, how);
+	for (; self->k < NODES; self->k++) {
+		if (!(nodes >> self->k & 1))
+			continue;
+		interrupt(to, self->k++, slot, how);
+		if (nodes >> self->k || mutant == RAISE_LATE)
+			return false;
+		break;
+	}
+	if (mutant == RAISE_LATE)
+		raise(to, nodes, how);
 	self->k = 0;
+	self->nodes = 0;
 	return true;
 }
 
@@ -187,7 +239,9 @@ static void audit_pages(const struct state *state)
 {
 	for (unsigned int node = 0; node < NODES; node++) {
 		for (unsigned int slot = 0; slot < SLOTS; slot++) {
-			const unsigned int held = state->upper[node][slot], from = state->tlb_from[node][slot];
+			const bool is_doomed = state->away[node] == ELSEWHERE && state->lag[node];
+			const unsigned int held = is_doomed ? 0 : state->upper[node][slot];
+			const unsigned int from = is_doomed ? 0 : state->tlb_from[node][slot];
 			const u64 top = get(state->pmd[1 + node][slot]);
 			const unsigned int next = numapte_is_table(NUMAPTE_PMD, top) ? frame_of(top) : 0;
 
@@ -234,6 +288,9 @@ static void audit_held(const struct state *state, unsigned int slot)
 	for (unsigned int node = 0; node < NODES; node++) {
 		const u64 held = get(state->tlb[node][slot]);
 
+		/* It flushes everything before it uses anything. */
+		if (state->away[node] && state->lag[node])
+			continue;
 		if (numapte_walkable(held) && (!numapte_walkable(value) || (held ^ value) & NUMAPTE_FRAME))
 			fault_found = "an access goes where nothing leads any more";
 		else if (held & NUMAPTE_RW && !(value & NUMAPTE_RW))

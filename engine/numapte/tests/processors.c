@@ -58,7 +58,8 @@ static void walk(const struct state *from, unsigned int node, unsigned int slot,
 	}
 	hold(&to, node, slot, page, value);
 	reach(&to);
-	if (!(value & NUMAPTE_RW))
+	/* What is walked for on a guess sets no dirty bit. */
+	if (!(value & NUMAPTE_RW) || from->away[node])
 		return;
 	set_bits(&to, place, NUMAPTE_DIRTY);
 	hold(&to, node, slot, page, value | NUMAPTE_DIRTY);
@@ -73,7 +74,7 @@ static void write(const struct state *from, unsigned int node, unsigned int slot
 	struct state to = *from;
 	entry *place;
 
-	if (!(value & NUMAPTE_RW))
+	if (!(value & NUMAPTE_RW) || from->away[node])
 		return;
 	if (!(value & NUMAPTE_DIRTY)) {
 		/* One with the right goes on from a walk; this one looks at the right no more. */
@@ -89,11 +90,35 @@ static void write(const struct state *from, unsigned int node, unsigned int slot
 	reach(&to);
 }
 
+/* It runs nothing, or something else, and comes back: then it flushes everything if it lags behind. */
+static void come_and_go(const struct state *from, unsigned int node)
+{
+	struct state to = *from;
+
+	if (!(scenario & ABSENCE))
+		return;
+	if (from->away[node]) {
+		to.away[node] = HERE;
+		if (to.lag[node] && mutant != RETURN_LAGGING)
+			flush_all(&to, node);
+		to.lag[node] = 0;
+		reach(&to);
+		return;
+	}
+	to.away[node] = LAZY;
+	reach(&to);
+	to.away[node] = ELSEWHERE;
+	reach(&to);
+}
+
 void processors(const struct state *from)
 {
 	if (from->is_exiting)
 		return;
 	for (unsigned int node = 0; node < NODES; node++) {
+		come_and_go(from, node);
+		if (from->away[node] == ELSEWHERE)
+			continue;
 		for (unsigned int slot = 0; slot < SLOTS; slot++) {
 			const u64 top = get(from->pmd[1 + node][slot]);
 

@@ -12,6 +12,7 @@ static bool lock_table(struct state *to, struct actor *self, int table)
 		return false;
 	to->table_lock[table] = ME;
 	self->table = table;
+	note_nodes(to, self, table);
 	return true;
 }
 
@@ -61,6 +62,7 @@ void clean_step(const struct state *from)
 		self->pc = TAKE;
 		if (!numapte_walkable(value) || (!is_dirty(value) && !(value & NUMAPTE_RW))) {
 			to.table_lock[table] = 0;
+			self->nodes = 0;
 			self->pc = WRITE;
 		}
 		break;
@@ -69,7 +71,7 @@ void clean_step(const struct state *from)
 			self->pc = FLUSH;
 		break;
 	case FLUSH:
-		if (flush(&to, self, slot_of(from, self->table))) {
+		if (flush(&to, self, slot_of(from, self->table), SOME)) {
 			value = get(self->value) & ~(NUMAPTE_RW | NUMAPTE_DIRTY | NUMAPTE_SAVED_DIRTY);
 			put(&self->value, value);
 			self->pc = STORE_CLEAN;
@@ -137,7 +139,7 @@ void reclaim_step(const struct state *from)
 		self->pc = FLUSH;
 		break;
 	case FLUSH:
-		if (flush(&to, self, self->slot)) {
+		if (flush(&to, self, self->slot, SOME)) {
 			to.pending[self->slot]--;
 			self->pc = WRITE;
 		}

@@ -130,9 +130,25 @@ static void places(void)
 	}
 }
 
+/* Who flushes: by three nodes, and whether each has loaded its root. */
+static void flushed(void)
+{
+	for (unsigned int i = 0; i < 1u << 6; i++) {
+		const u64 links = i & 7, rooted = i >> 3;
+
+		check(numapte_flushed(links, rooted, false) == ~0ull, "all nodes until all roots are loaded", 0, links,
+		      rooted);
+		check((numapte_flushed(links, rooted, true) & ~rooted) == ~rooted,
+		      "a node without a root uses every table", 0, links, rooted);
+		check((numapte_flushed(links, rooted, true) & rooted) == (links & rooted),
+		      "of the others those that use the table", 0, links, rooted);
+	}
+}
+
 int main(void)
 {
 	places();
+	flushed();
 	for (enum numapte_level level = NUMAPTE_PTE; level <= NUMAPTE_PUD; level++) {
 		for (unsigned int i = 0; i < 1u << COUNT; i++) {
 			one(level, value(i));

@@ -28,7 +28,7 @@ struct page *__numapte_table_pop(struct page *page);
 void __numapte_table_drop(struct mm_struct *mm, struct page *page);
 pte_t __numapte_batch_get(pte_t *ptep, int nr, pte_t pte);
 pte_t __numapte_copied_pte(pte_t *ptep, int nr, pte_t pte);
-unsigned long __numapte_mmap_top(unsigned long top);
+void __numapte_unmapped_area(struct vm_unmapped_area_info *info);
 struct numapte_table *__numapte_replicated(void *entry);
 void numapte_store_in(struct numapte_table *table, unsigned long *entry, unsigned long value);
 unsigned long numapte_exchange_in(struct numapte_table *table, unsigned long *entry,
@@ -131,10 +131,11 @@ static inline pmd_t numapte_pmdp_get(pmd_t *pmdp)
 	return numapte_on() ? __pmd(__numapte_read(&pmdp->pmd)) : pmdp_get(pmdp);
 }
 
-/* Below which address this node's new mappings go, if that is not @top for all. */
-static inline unsigned long numapte_mmap_top(unsigned long top)
+/* A mapping is about to get an address: one that shares no page table, if that is wanted. */
+static inline void numapte_unmapped_area(struct vm_unmapped_area_info *info)
 {
-	return numapte_offered() ? __numapte_mmap_top(top) : top;
+	if (numapte_offered())
+		__numapte_unmapped_area(info);
 }
 
 /* A shared PMD table has replicas of one address space, and is in another's trees. */
@@ -203,7 +204,7 @@ static inline struct numapte_table *numapte_replicated(pte_t *ptep) { return NUL
 #define numapte_modify_prot_commit(vma, addr, ptep, old, pte, table)	\
 	((void)(table), ptep_modify_prot_commit(vma, addr, ptep, old, pte))
 static inline bool numapte_may_share_pmd(void) { return true; }
-static inline unsigned long numapte_mmap_top(unsigned long top) { return top; }
+static inline void numapte_unmapped_area(struct vm_unmapped_area_info *info) { }
 static inline void numapte_mm_init(struct mm_struct *mm) { }
 static inline void numapte_mm_free(struct mm_struct *mm) { }
 static inline pgd_t *numapte_pgd(struct mm_struct *mm) { return mm->pgd; }

@@ -42,6 +42,9 @@ unsigned int numapte_order = 9;
 
 static const char * const mode_names[] = { "off", "on", "eager" };
 static const char * const level_names[NUMAPTE_LEVELS] = { "pte", "pmd", "pud", "p4d", "root" };
+static const char * const site_names[NUMAPTE_SITES] = {
+	"zap", "advise", "protect", "clear", "move", "batch", "tables",
+};
 static DEFINE_MUTEX(mode_lock);
 static enum numapte_mode boot_mode __initdata;
 static bool boot_key __initdata;
@@ -109,37 +112,82 @@ static ssize_t order_store(struct kobject *kobj, struct kobj_attribute *attr,
 	return count;
 }
 
-static bool segregate;
+/* Whose mappings share no page tables. */
+enum { SHARE, NODES_APART, MAPPINGS_APART };
+static unsigned int segregate;
 
 static ssize_t segregate_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
 {
-	return sysfs_emit(buf, "%d\n", READ_ONCE(segregate));
+	return sysfs_emit(buf, "%u\n", READ_ONCE(segregate));
+}
+
+static int segregate_set(const char *text)
+{
+	unsigned int wanted;
+	int err = kstrtouint(text, 0, &wanted);
+
+	if (err || wanted > MAPPINGS_APART)
+		return -EINVAL;
+	WRITE_ONCE(segregate, wanted);
+	return 0;
 }
 
 static ssize_t segregate_store(struct kobject *kobj, struct kobj_attribute *attr,
 			       const char *buf, size_t count)
 {
-	return kstrtobool(buf, &segregate) ?: count;
+	return segregate_set(buf) ?: count;
 }
+
+static int __init numapte_segregate_setup(char *arg)
+{
+	return segregate_set(arg ?: "");
+}
+early_param("numapte_segregate", numapte_segregate_setup);
 
 /*
- * Nodes that map in slices of their own, 1 TiB each, share no page tables. Whoever finds a
- * slice full goes on below it, in another node's.
+ * Nodes that map in slices of their own, 1 TiB each, share no page tables, but for what one maps
+ * and another uses. Whoever finds a slice full goes on below it, in another node's. A mapping
+ * that begins where a page table does has its tables for itself, and takes them along when it
+ * goes: who used what was mapped there before does not count.
  */
-unsigned long __numapte_mmap_top(unsigned long top)
+void __numapte_unmapped_area(struct vm_unmapped_area_info *info)
 {
 	unsigned long below = (unsigned long)numa_node_id() << SLICE_SHIFT;
+	unsigned int how = READ_ONCE(segregate);
 
-	if (!READ_ONCE(segregate) || !current->mm->context.numapte.eligible)
-		return top;
-	return below < top / 2 ? top - below : top;
+	if (how == SHARE || !current->mm->context.numapte.eligible)
+		return;
+	if (below < info->high_limit / 2)
+		info->high_limit -= below;
+	if (how == MAPPINGS_APART) {
+		info->align_mask = PAGE_MASK & (PMD_SIZE - 1);
+		info->align_offset = 0;
+	}
 }
+
+static ssize_t filter_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%d\n", READ_ONCE(numapte_filter));
+}
+
+static ssize_t filter_store(struct kobject *kobj, struct kobj_attribute *attr,
+			    const char *buf, size_t count)
+{
+	return kstrtobool(buf, &numapte_filter) ?: count;
+}
+
+static int __init numapte_filter_setup(char *arg)
+{
+	return kstrtobool(arg ?: "", &numapte_filter);
+}
+early_param("numapte_filter", numapte_filter_setup);
 
 static struct kobj_attribute mode_attr = __ATTR_RW(mode);
 static struct kobj_attribute order_attr = __ATTR_RW(order);
 static struct kobj_attribute segregate_attr = __ATTR_RW(segregate);
+static struct kobj_attribute filter_attr = __ATTR_RW(filter);
 static struct attribute *numapte_attrs[] = {
-	&mode_attr.attr, &order_attr.attr, &segregate_attr.attr, NULL
+	&mode_attr.attr, &order_attr.attr, &segregate_attr.attr, &filter_attr.attr, NULL
 };
 static const struct attribute_group numapte_group = { .name = "numapte", .attrs = numapte_attrs };
 
@@ -172,7 +220,7 @@ early_param("numapte_key", numapte_key_setup);
 static int counters_show(struct seq_file *file, void *unused)
 {
 	struct numapte_stat sum = { };
-	int cpu, level, node;
+	int cpu, level, node, site;
 
 	for_each_possible_cpu(cpu) {
 		const u64 *from = (const u64 *)per_cpu_ptr(&numapte_stat, cpu);
@@ -206,11 +254,16 @@ static int counters_show(struct seq_file *file, void *unused)
 			pages += atomic_long_read(&numapte_pages[level][node]);
 		seq_printf(file, "pages_node%d %ld\n", node, pages);
 	}
+	seq_printf(file, "flushed_all %llu\n", sum.flushed_all);
+	seq_printf(file, "flushed_some %llu\n", sum.flushed_some);
 	if (IS_ENABLED(CONFIG_NUMAPTE_DEBUG)) {
 		seq_printf(file, "audits %llu\n", sum.audits);
 		seq_printf(file, "audit_failures %llu\n", sum.audit_failures);
 		seq_printf(file, "root_audits %llu\n", sum.root_audits);
 		seq_printf(file, "root_failures %llu\n", sum.root_failures);
+		for (site = 0; site < NUMAPTE_SITES; site++)
+			seq_printf(file, "let_off_%s %llu\n", site_names[site], sum.let_off[site]);
+		seq_printf(file, "let_off_failures %llu\n", sum.let_off_failures);
 	}
 	return 0;
 }

@@ -30,6 +30,9 @@ static const struct {
 	[MUTANT_YOUNG_CANONICAL] = { "young-canonical", "use is looked up in one table alone" },
 	[MUTANT_FORK_PLAIN] = { "fork-plain", "fork() copies what the canonical entry says" },
 	[MUTANT_TWO_GIVERS] = { "two-givers", "several scans take replicas back at once" },
+	[MUTANT_RAISE_NONE] = { "raise-none", "a filtered flush raises no generation" },
+	[MUTANT_LAST_HOLD] = { "last-hold", "a gather flushes for the table that was locked last" },
+	[MUTANT_SHARER_PLACE] = { "sharer-place", "a table is used by the node that it lies on" },
 	[MUTANT_COPY_OVER] = { "copy-over", "a fill stores over what is there" },
 };
 
@@ -77,4 +80,5 @@ void __init numapte_debug_init(struct dentry *dir)
 {
 	debugfs_create_file("audit", 0400, dir, NULL, &audit_fops);
 	numapte_audit_root_init();
+	numapte_audit_filter_init();
 }

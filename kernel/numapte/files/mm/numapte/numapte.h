@@ -6,6 +6,7 @@
 #include <linux/mm.h>
 #include <linux/nodemask.h>
 #include <linux/numapte.h>
+#include <linux/numapte_flush.h>
 #include <linux/percpu.h>
 
 #include "engine/engine.h"
@@ -34,6 +35,11 @@ struct numapte_table {
 	unsigned long *page[];	/* by node */
 };
 
+/* What the CPUs of one node must have caught up to. Each in a line of its own: nodes write. */
+struct numapte_gen {
+	atomic64_t gen;
+} ____cacheline_aligned_in_smp;
+
 /* The trees of one address space: mm->context.numapte.mm. Published once, freed with the mm. */
 struct numapte_mm {
 	struct list_head list;	/* of all: reclaim.c */
@@ -42,6 +48,7 @@ struct numapte_mm {
 	bool is_loaded;		/* no CPU walks mm->pgd any more */
 	atomic_t asked;		/* debug: how often a CPU was asked for its root */
 	u64 nodes;		/* those that have run it */
+	struct numapte_gen *gens;	/* filter.c: by node */
 	unsigned long *scan_from;	/* reclaim.c: by node, where the next scan begins */
 	struct numapte_table top;
 };
@@ -64,10 +71,14 @@ struct numapte_stat {
 	u64 fallbacks;		/* no memory on the node: shared, or from another node */
 	u64 dropped;		/* tables whose replicas were given back while the process ran */
 	u64 reclaimed;		/* replicas given back under memory pressure */
+	u64 flushed_all;	/* flush requests for all nodes */
+	u64 flushed_some;	/* ... for those alone that use the page tables */
 	u64 audits;		/* entries compared with a replica */
 	u64 audit_failures;
 	u64 root_audits;	/* asked whether this CPU holds anything of another root */
 	u64 root_failures;
+	u64 let_off[NUMAPTE_SITES];	/* asked whether a CPU that is let off holds an entry */
+	u64 let_off_failures;
 };
 
 DECLARE_PER_CPU(struct numapte_stat, numapte_stat);
@@ -91,6 +102,10 @@ void numapte_found_in(unsigned long *entry, u64 found);
 void numapte_reclaim_add(struct numapte_mm *nm);
 void numapte_reclaim_del(struct numapte_mm *nm);
 void numapte_reclaim_init(void);
+
+/* filter.c */
+extern bool numapte_filter;	/* sharers are known in any case: it may be turned off and on */
+struct numapte_gen *numapte_gens_alloc(gfp_t gfp);
 
 /* fill.c */
 int numapte_fill(struct mm_struct *mm, struct numapte_mm *nm, unsigned long addr, int node,
@@ -133,6 +148,9 @@ enum numapte_mutant {
 	MUTANT_FORK_PLAIN,		/* T30 */
 	MUTANT_COPY_OVER,		/* T31 */
 	MUTANT_TWO_GIVERS,
+	MUTANT_RAISE_NONE,		/* T21 */
+	MUTANT_LAST_HOLD,		/* T24 */
+	MUTANT_SHARER_PLACE,		/* T26 */
 	MUTANTS
 };
 
@@ -145,6 +163,9 @@ void numapte_audit_kept(const unsigned long *entry, u64 found);
 void numapte_audit_show(struct seq_file *file);
 void numapte_audit_root(struct mm_struct *mm, struct numapte_mm *nm);
 void numapte_audit_root_init(void);
+void numapte_audit_filter_init(void);
+void numapte_audit_nodes(struct mm_struct *mm, unsigned long addr, unsigned long bytes, u64 nodes,
+			 enum numapte_site site);
 bool numapte_denied(gfp_t gfp);
 void numapte_debug_init(struct dentry *dir);
 
@@ -158,6 +179,8 @@ static inline bool numapte_mutant(enum numapte_mutant mutant)
 static inline void numapte_audit_entry(struct numapte_table *table, unsigned long *entry) { }
 static inline void numapte_audit_kept(const unsigned long *entry, u64 found) { }
 static inline void numapte_audit_root(struct mm_struct *mm, struct numapte_mm *nm) { }
+static inline void numapte_audit_nodes(struct mm_struct *mm, unsigned long addr,
+				       unsigned long bytes, u64 nodes, enum numapte_site site) { }
 static inline bool numapte_denied(gfp_t gfp) { return false; }
 static inline void numapte_debug_init(struct dentry *dir) { }
 static inline bool numapte_mutant(enum numapte_mutant mutant) { return false; }

@@ -125,6 +125,7 @@ static void free_roots(struct numapte_mm *nm)
 		numapte_root_dtor((pgd_t *)nm->top.page[node]);
 		numapte_page_free(nm->top.page[node], NUMAPTE_PGD);
 	}
+	kfree(nm->gens);
 	kfree(nm);
 }
 
@@ -142,6 +143,11 @@ static struct numapte_mm *make_roots(struct mm_struct *mm)
 	if (!nm)
 		return NULL;
 	nm->mm = mm;
+	nm->gens = numapte_gens_alloc(gfp);
+	if (!nm->gens) {
+		kfree(nm);
+		return NULL;
+	}
 	nm->scan_from = (unsigned long *)(nm->top.page + nr_node_ids);
 	nm->top.level = NUMAPTE_PGD;
 	nm->eager = READ_ONCE(numapte_mode) == MODE_EAGER;
