@@ -11,9 +11,8 @@
 #define pr_fmt(fmt) "numapte: " fmt
 
 #include <linux/irqflags.h>
-#include <linux/log2.h>
 #include <linux/mm.h>
-#include <linux/slab.h>
+#include <linux/percpu.h>
 
 #include <asm/tlb.h>
 #include <asm/tlbflush.h>
@@ -22,18 +21,10 @@
 #include "numapte.h"
 
 #define PAGES_MAX	512UL	/* that one question is about */
-#define HOLDERS_MAX	256
 #define NO_PCID		0xffff
 
-struct question {
-	struct machine_request request;
-	u64 roots[NUMAPTE_NODES];
-	struct machine_holder holders[HOLDERS_MAX];
-	u16 pcids[];	/* by CPU that is let off and has caught up */
-};
-
-static struct question **questions;	/* one for each CPU; NULL: nobody to ask */
-static u32 machine_msr;
+/* Of each CPU, by CPU that is let off and has caught up: its PCID. NULL: nobody to ask. */
+static u16 __percpu *pcids;
 
 /* All roots but mm->pgd. Also for whoever counts the CPUs that a flush needs. */
 unsigned int oracle_more_roots(struct mm_struct *mm, u64 *roots)
@@ -62,34 +53,11 @@ static u16 pcid_of(struct mm_struct *mm, struct numapte_mm *nm, int cpu)
 	return NO_PCID;
 }
 
-static unsigned int ask(struct question *question, struct mm_struct *mm, unsigned long addr,
-			unsigned long pages, u32 flags)
-{
-	struct machine_request *request = &question->request;
-
-	*request = (struct machine_request) {
-		.op = MACHINE_OP_QUERY,
-		.flags = flags,
-		.apic_id = MACHINE_ALL_CPUS,
-		.linear = addr & PAGE_MASK,
-		.pages = pages,
-		.root = { __pa(mm->pgd) },
-		.buffer = __pa(question->holders),
-		.capacity = HOLDERS_MAX,
-		.reserved = { __pa(question->roots), oracle_more_roots(mm, question->roots) },
-	};
-	wrmsrl(machine_msr, __pa(request));
-	/* The WRMSR has written to memory that the compiler does not know of. */
-	barrier();
-	WARN_ONCE(request->status != MACHINE_ANSWERED, "the machine refused: %u\n",
-		  request->status);
-	return min_t(unsigned int, request->count, HOLDERS_MAX);
-}
-
 static void audit(struct mm_struct *mm, struct numapte_mm *nm, unsigned long addr,
 		  unsigned long pages, u64 nodes, enum numapte_site site, unsigned int shift)
 {
-	struct question *question = questions[smp_processor_id()];
+	struct oracle *oracle = oracle_here();
+	u16 *pcid = this_cpu_ptr(pcids);
 	bool is_any = false;
 	unsigned int i, count;
 	int cpu;
@@ -97,20 +65,19 @@ static void audit(struct mm_struct *mm, struct numapte_mm *nm, unsigned long add
 	for_each_possible_cpu(cpu) {
 		bool is_let_off = !(nodes & BIT_ULL(cpu_to_node(cpu)));
 
-		question->pcids[cpu] = is_let_off && cpu_online(cpu) ? pcid_of(mm, nm, cpu) :
-				       NO_PCID;
-		is_any |= question->pcids[cpu] != NO_PCID;
+		pcid[cpu] = is_let_off && cpu_online(cpu) ? pcid_of(mm, nm, cpu) : NO_PCID;
+		is_any |= pcid[cpu] != NO_PCID;
 	}
 	if (!is_any)
 		return;
 	numapte_count(let_off[site], 1);
-	count = ask(question, mm, addr, pages,
-		    shift ? MACHINE_FLAG_STRUCTURES : MACHINE_FLAG_TLB);
+	count = oracle_ask(oracle, mm, addr, pages,
+			   shift ? MACHINE_FLAG_STRUCTURES : MACHINE_FLAG_TLB, MACHINE_ALL_CPUS);
 	for (i = 0; i < count; i++) {
-		struct machine_holder *holder = &question->holders[i];
+		struct machine_holder *holder = &oracle->holders[i];
 
 		cpu = oracle_cpu(holder->apic_id);
-		if (cpu < 0 || holder->pcid != question->pcids[cpu] ||
+		if (cpu < 0 || holder->pcid != pcid[cpu] ||
 		    (shift && holder->size != shift))
 			continue;
 		numapte_count(let_off_failures, 1);
@@ -125,8 +92,8 @@ static void audit_range(struct mm_struct *mm, unsigned long addr, unsigned long 
 	struct numapte_mm *nm = numapte_trees(mm);
 	unsigned long pages = DIV_ROUND_UP(bytes, PAGE_SIZE), some, flags;
 
-	/* Pairs with the store that says that there are questions. */
-	if (!smp_load_acquire(&questions) || !nm || !smp_load_acquire(&nm->is_loaded))
+	/* Pairs with the store that says that there is somebody to ask. */
+	if (!smp_load_acquire(&pcids) || !nm || !smp_load_acquire(&nm->is_loaded))
 		return;
 	nodes = numapte_flushed(nodes, nm->top.own, true);
 	local_irq_save(flags);
@@ -155,22 +122,11 @@ void __numapte_gather_ask(struct mmu_gather *tlb, unsigned long addr, unsigned l
 
 void __init numapte_audit_filter_init(void)
 {
-	size_t bytes = roundup_pow_of_two(sizeof(struct question) + nr_cpu_ids * sizeof(u16));
-	struct question **all;
-	int cpu;
+	u16 __percpu *all;
 
-	machine_msr = machine_find(NULL);
-	if (!machine_msr)
+	if (!oracle_msr)
 		return;
-	all = kcalloc(nr_cpu_ids, sizeof(*all), GFP_KERNEL);
-	if (!all)
-		return;
-	for_each_possible_cpu(cpu) {
-		/* Physically contiguous, and aligned as the request in it must be. */
-		all[cpu] = kmalloc(bytes, GFP_KERNEL);
-		if (!all[cpu])
-			return;
-	}
+	all = __alloc_percpu(nr_cpu_ids * sizeof(*all), sizeof(*all));
 	/* Pairs with audit_range(). */
-	smp_store_release(&questions, all);
+	smp_store_release(&pcids, all);
 }
