@@ -45,8 +45,24 @@ fragment() {
 	done
 }
 
-# hooks MECHANISM: its patches, in order
-hooks() { find "$here/$1/hooks" -name '*.patch' 2>/dev/null | sort; }
+# variant_of MECHANISM: the directory of its patches that are others because of one that comes before, or nothing
+variant_of() {
+	local earlier
+	for earlier in "${mechanisms[@]}"; do
+		[ "$earlier" != "$1" ] || break
+		[ ! -d "$here/$1/hooks-on-$earlier" ] || echo "$here/$1/hooks-on-$earlier"
+	done
+}
+
+# hooks MECHANISM: its patches, in order. A variant takes the place of the one of its name; an empty one leaves it out.
+hooks() {
+	local dirs name path dir
+	mapfile -t dirs < <(echo "$here/$1/hooks"; variant_of "$1")
+	find "${dirs[@]}" -name '*.patch' -printf '%f\n' 2>/dev/null | sort -u | while read -r name; do
+		for dir in "${dirs[@]}"; do [ ! -f "$dir/$name" ] || path=$dir/$name; done
+		[ ! -s "$path" ] || echo "$path"
+	done
+}
 
 find_source() {
 	local found

@@ -5,6 +5,7 @@ use crate::steps::step_options;
 use crate::{hash, Context};
 use ceasefire_base::exec::{self, Command, Options};
 use ceasefire_base::{disk, Error, Kind, Result};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -108,15 +109,20 @@ impl Changes {
         Ok(Changes { layers, patches })
     }
 
-    /// Every patch of these directories, in the order of their names, over these files.
-    pub fn of_hooks(dirs: &[PathBuf], layers: Vec<Layer>) -> Result<Changes> {
+    /// Every patch of these mechanisms over these files: each one's in the order of their names. Of several directories
+    /// of a mechanism the later ones' patches take the place of those of the same name; an empty one leaves it out.
+    pub fn of_hooks(mechanisms: &[Vec<PathBuf>], layers: Vec<Layer>) -> Result<Changes> {
         check_layers(&layers)?;
         let mut patches = Vec::new();
-        for dir in dirs {
-            let mut names = hash::files(dir)?;
-            names.retain(|name| name.extension().is_some_and(|extension| extension == "patch"));
-            names.sort();
-            patches.extend(names.into_iter().map(|name| dir.join(name)));
+        for dirs in mechanisms {
+            let mut by_name = BTreeMap::new();
+            for dir in dirs {
+                let mut names = hash::files(dir)?;
+                names.retain(|name| name.extension().is_some_and(|extension| extension == "patch"));
+                by_name.extend(names.into_iter().map(|name| (name.clone(), dir.join(name))));
+            }
+            let is_empty = |path: &PathBuf| fs::metadata(path).is_ok_and(|found| found.len() == 0);
+            patches.extend(by_name.into_values().filter(|path| !is_empty(path)));
         }
         Ok(Changes { layers, patches })
     }

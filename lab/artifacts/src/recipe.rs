@@ -151,7 +151,7 @@ pub(crate) fn changes(root: &Path, spec: &KernelSpec) -> Result<Changes> {
             .remedy(format!("restore it, or correct kernel/recipes/{}.toml", spec.name)));
         }
         layers.push(Layer::all(room.join("files"))?);
-        hooks.push(room.join("hooks"));
+        hooks.push(hooks_of(&room, &spec.mechanisms));
         let engine = root.join("engine").join(name);
         if engine.is_dir() {
             layers.push(Layer {
@@ -162,6 +162,13 @@ pub(crate) fn changes(root: &Path, spec: &KernelSpec) -> Result<Changes> {
         }
     }
     Changes::of_hooks(&hooks, layers)
+}
+
+/// Where a mechanism's patches are: in hooks/, and in hooks-on-NAME/ those that are others where NAME comes before it.
+fn hooks_of(room: &Path, mechanisms: &[String]) -> Vec<PathBuf> {
+    let earlier = mechanisms.iter().take_while(|name| !room.ends_with(name));
+    let variants = earlier.map(|name| room.join(format!("hooks-on-{name}"))).filter(|dir| dir.is_dir());
+    std::iter::once(room.join("hooks")).chain(variants).collect()
 }
 
 /// The C files right in an engine's folder: one copy for the kernel, the tests and the model.
