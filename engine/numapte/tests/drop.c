@@ -64,6 +64,7 @@ static void give_step(const struct state *from, unsigned int me)
 		to.readers++;
 		to.giver = 1 + me;
 		to.pmd[2][0] = 0;
+		to.links[self->table] &= ~INSERTED(1);
 		disturb(&to, self);
 		if (early)
 			fold(&to, self);
@@ -84,7 +85,8 @@ static void give_step(const struct state *from, unsigned int me)
 		}
 		if (!lock(&to, self, me))
 			return;
-		if (numapte_walkable(get(to.pmd[2][0]))) {
+		if (numapte_walkable(get(to.pmd[2][0])) ||
+		    (to.links[self->table] & INSERTED(1) && mutant != TAKE_INSERTED)) {
 			done(&to, self, me);
 			break;
 		}

@@ -48,7 +48,7 @@ static void table_step(struct state *to, struct actor *self, unsigned int node)
 
 	if (table >= 0) {
 		self->table = table;
-		self->pc = LINK;
+		self->pc = scenario & INSERTION ? READ : LINK;
 	} else if (numapte_walkable(get(to->pmd[0][self->slot]))) {
 		self->pc = HUGE_COPY;
 	} else {
@@ -64,7 +64,7 @@ static void table_step(struct state *to, struct actor *self, unsigned int node)
 		put(&to->pmd[0][self->slot], FRAME(PAGE_OF(k, 0)) | NUMAPTE_PRESENT | NUMAPTE_RW);
 		disturb(to, self);
 		self->table = k;
-		self->pc = LINK;
+		self->pc = scenario & INSERTION ? READ : LINK;
 	}
 	reach(to);
 }
@@ -187,6 +187,18 @@ static void lock_step(struct state *to, struct actor *self, unsigned int node)
 	reach(to);
 }
 
+/* Its processor holds what was stored without a walk. Others may do so by a walk as soon as it was stored. */
+static void insert_step(const struct state *from, const struct actor *self, unsigned int node, u64 value)
+{
+	struct state to = *from;
+
+	put(&to.tlb[node][self->slot], value & ~(NUMAPTE_ACCESSED | NUMAPTE_SAVED_DIRTY));
+	to.tlb_from[node][self->slot] = PAGE_OF(self->table, 0);
+	if (mutant != INSERT_UNLINKED)
+		to.links[self->table] |= 1 << node | INSERTED(node);
+	reach(&to);
+}
+
 static void copy_step(struct state *to, struct actor *self, unsigned int node)
 {
 	const u64 canonical = get(to->pte[self->table][0]);
@@ -195,6 +207,14 @@ static void copy_step(struct state *to, struct actor *self, unsigned int node)
 	u64 copy = numapte_copy(NUMAPTE_PTE, canonical, !self->found);
 	bool must = is_own && numapte_must_copy(NUMAPTE_PTE, canonical, get(*replica));
 
+	/* Linux handles a fault first, and the node's tree is filled then. */
+	if (scenario & INSERTION && !self->owed) {
+		to->table_lock[self->table] = 0;
+		self->owed = 1;
+		self->pc = LINK;
+		reach(to);
+		return;
+	}
 	if (mutant == FILL_FORGOTTEN)
 		must = false;
 	if (mutant == COPY_OVER)
@@ -242,6 +262,7 @@ void fault_step(const struct state *from, unsigned int node)
 {
 	struct state to = *from;
 	struct actor *self = &to.actor[node];
+	u64 value;
 
 	switch (self->pc) {
 	case IDLE:
@@ -274,8 +295,11 @@ void fault_step(const struct state *from, unsigned int node)
 		break;
 	case MAKE:
 		if (apply(&to, self, STORE, NUMAPTE_PTE, self->table)) {
+			value = get(self->value);
 			self->value = 0;
 			self->pc = COPY;
+			if (scenario & INSERTION)
+				insert_step(&to, self, node, value);
 		}
 		reach(&to);
 		break;

@@ -66,7 +66,10 @@
 	X(NODES_OF_PTES, "nodes-of-ptes") \
 	X(RAISE_NONE, "raise-none") \
 	X(RAISE_LATE, "raise-late") \
-	X(RETURN_LAGGING, "return-lagging")
+	X(RETURN_LAGGING, "return-lagging") \
+	X(NESTED_FILTERED, "nested-filtered") \
+	X(INSERT_UNLINKED, "insert-unlinked") \
+	X(TAKE_INSERTED, "take-inserted")
 #define MUTANT_ENUM(id, name) id,
 enum mutant { MUTANTS(MUTANT_ENUM) MUTANT_COUNT };
 extern enum mutant mutant;
@@ -79,6 +82,7 @@ enum {
 	AGING = 8,		/* A is looked at */
 	PREFETCH = 16,		/* the entry is copied for a neighbour's fault */
 	ABSENCE = 32,		/* processors run something else in between, or nothing */
+	INSERTION = 64,		/* who makes an entry may hold it at once, without a walk */
 };
 extern unsigned int scenario;
 
@@ -105,6 +109,9 @@ static inline unsigned int frame_of(u64 value)
 }
 
 /* Lazy: it is interrupted only when tables are freed, and walks, but no instruction of the process runs. */
+/* In links: a processor of the node holds an entry without a walk, since the replica was last unlinked. */
+#define INSERTED(node)	(16u << (node))
+
 enum away { HERE, LAZY, ELSEWHERE };
 
 /* Somebody at work. The faults of the nodes come first. */
@@ -121,7 +128,7 @@ struct state {
 	entry pte[TABLES][COPIES];
 	entry pmd[COPIES][SLOTS];		/* 0: the canonical one, which nobody walks */
 	unsigned char place[TABLES][NODES];	/* enum numapte_place: the node's page of this table */
-	unsigned char links[TABLES];		/* nodes that may hold something of it */
+	unsigned char links[TABLES];		/* nodes that may hold something of it; and those of INSERTED() */
 	unsigned char used;			/* pages of tables */
 	unsigned char deposited;		/* 1 + table */
 	entry tlb[NODES][SLOTS];
@@ -169,7 +176,7 @@ void fault_step(const struct state *from, unsigned int node);
 /* What the mutator and who comes by the reverse mapping do; the first is nothing. */
 typedef void operation(const struct state *from);
 operation protect_step, off_limits_step, fork_step, zap_step, exit_step, unmap_step, move_step, collapse_step,
-	drop_step, drop_again_step, clean_step, reclaim_step, age_step;
+	drop_step, drop_again_step, dontneed_step, dontneed_again_step, clean_step, reclaim_step, age_step;
 
 static inline bool is_dirty(u64 value)
 {
