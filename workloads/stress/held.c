@@ -5,6 +5,8 @@
  *
  *   fresh      the access bits were cleared, no round since
  *   ranged     and small ranges were flushed elsewhere since
+ *   beside     and everything was flushed twice, but on one node alone: what else it
+ *              flushed are page tables that no other node's tree uses
  *   alone      and pages that only the caller had used were replaced elsewhere since
  *   again      cleared, two rounds, used by all, cleared again
  *   used       cleared, two rounds, used by all
@@ -46,7 +48,7 @@
 struct scenario {
 	const char *name;
 	const char *reason;	/* the kernel's, for flushing */
-	bool is_synced, needs_mode;
+	bool is_synced, needs_mode, needs_trees;
 	int (*bring)(struct run *run, unsigned int region);
 };
 
@@ -148,7 +150,7 @@ static int bring_alone(struct run *run, unsigned int region)
 	return error;
 }
 
-/* Nobody holds the pages any more, and that is known. */
+/* Nobody holds the pages any more, and that is known: where the flushes are for every CPU. */
 static int bring_idle(struct run *run, unsigned int region)
 {
 	const int error = touch_and_clear(run, region);
@@ -205,14 +207,15 @@ static int bring_unstamped(struct run *run, unsigned int region)
 }
 
 static const struct scenario scenarios[] = {
-	{ "fresh", "recent", false, false, touch_and_clear },
-	{ "ranged", "recent", false, false, bring_ranged },
-	{ "alone", "recent", false, false, bring_alone },
-	{ "again", "recent", false, false, bring_again },
-	{ "used", "accessed", false, false, bring_used },
-	{ "synced", "accessed", true, false, bring_synced },
-	{ "switched", "never", false, true, bring_switched },
-	{ "unstamped", "never", false, true, bring_unstamped },
+	{ "fresh", "recent", false, false, false, touch_and_clear },
+	{ "ranged", "recent", false, false, false, bring_ranged },
+	{ "beside", "recent", false, false, true, bring_idle },
+	{ "alone", "recent", false, false, false, bring_alone },
+	{ "again", "recent", false, false, false, bring_again },
+	{ "used", "accessed", false, false, false, bring_used },
+	{ "synced", "accessed", true, false, false, bring_synced },
+	{ "switched", "never", false, true, false, bring_switched },
+	{ "unstamped", "never", false, true, false, bring_unstamped },
 };
 
 #define SCENARIOS (sizeof(scenarios) / sizeof(scenarios[0]))
@@ -357,6 +360,15 @@ static int one_scenario(struct run *run, const struct scenario *scenario, uint64
 	return error;
 }
 
+/* Page tables are replicated per node, and threads run on several. */
+static bool has_trees(void)
+{
+	char mode[16];
+
+	return held.node_count > 1 && file_read("/sys/kernel/mm/numapte/mode", mode, sizeof(mode)) > 0 &&
+	       strncmp(mode, "off", 3) != 0;
+}
+
 static bool is_chosen(const char *name)
 {
 	return strcmp(held.scenario, "all") == 0 || strcmp(held.scenario, name) == 0;
@@ -372,7 +384,8 @@ static int all_scenarios(struct run *run, uint64_t *done)
 		uint64_t changed = 0;
 		char key[48];
 
-		if (!is_chosen(scenario->name) || (scenario->needs_mode && !held.is_idle))
+		if (!is_chosen(scenario->name) || (scenario->needs_mode && !held.is_idle) ||
+		    (scenario->needs_trees && !has_trees()))
 			continue;
 		held.scenario = scenario->name;
 		/* On a busy host processors have long to speculate. A flush that is left out fails at once. */
@@ -422,9 +435,12 @@ static int options_read(struct run *run)
 		is_known = true;
 		if (scenarios[i].needs_mode && !held.is_idle)
 			return workload_skip(run, "%s needs a kernel that leaves flushes out (--kernel NAME:MODE)", held.scenario);
+		if (scenarios[i].needs_trees && !has_trees())
+			return workload_skip(run, "%s needs page tables replicated per node (a kernel that has them on, --nodes 2)",
+					     held.scenario);
 	}
-	return is_known ? 0 : workload_fail(run, "scenario is fresh, ranged, alone, again, used, synced, switched, unstamped, racing "
-					    "or all, not %s", held.scenario);
+	return is_known ? 0 : workload_fail(run, "scenario is fresh, ranged, beside, alone, again, used, synced, switched, "
+					    "unstamped, racing or all, not %s", held.scenario);
 }
 
 static int regions_ready(struct run *run)
@@ -460,6 +476,7 @@ static int setup(struct run *run)
 	held.random = run->seed;
 	/* Somebody must go on touching. */
 	held.flushers = run->threads > FLUSHERS + 1 ? FLUSHERS : run->threads - 2;
+	held.node_count = memory_nodes(held.nodes);
 	error = options_read(run);
 	if (!error && held.is_idle)
 		error = system_may_change(run);
@@ -479,7 +496,6 @@ static int setup(struct run *run)
 	held.memory = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
 	if (held.memory < 0)
 		return workload_fail(run, "/proc/self/mem: %s", strerror(errno));
-	held.node_count = memory_nodes(held.nodes);
 	for (unsigned int i = 0; i < run->threads; i++)
 		held.touchers[i].random = run->seed + i;
 	held.order = REST;
@@ -516,8 +532,8 @@ WORKLOAD(held_pages) = {
 	.name = "held",
 	.group = "stress",
 	.unit = "region changed",
-	.about = "Changes pages that every thread holds, in a state (--set scenario= fresh, ranged, alone, again, used, synced, "
-		 "switched, unstamped, racing or all) in which one mistake would leave the flush out.",
+	.about = "Changes pages that every thread holds, in a state (--set scenario= fresh, ranged, beside, alone, again, "
+		 "used, synced, switched, unstamped, racing or all) in which one mistake would leave the flush out.",
 	.needs = "ext2,nodes",
 	.units = 12,
 	.threads_min = 2,

@@ -24,12 +24,17 @@ pub const TRAPS: [(&str, &str); 11] = [
 const WORDS: &str = "loglevel=5";
 
 /// A kernel, as `lab run` and `lab shell` take it, in this mode, with more words on its command line. One that batches
-/// write-back, too, does not where nothing is said of that.
+/// write-back, too, does not where nothing is said of that; one that replicates page tables, too, does.
 pub fn named(kernel: &str, mode: &str, more: &str) -> Vec<String> {
-    let batches = kernel.starts_with("batch") && !mode.contains('+');
-    let mode = if batches { &format!("{mode}+off") } else { mode };
+    let more_mode = match kernel {
+        _ if mode.contains('+') => "",
+        _ if kernel.starts_with("batch") => "+off",
+        _ if kernel.starts_with("abis-numapte") => "+on",
+        _ => "",
+    };
+    let mode = format!("{mode}{more_mode}");
     let words = format!("{WORDS} {more}");
-    ["--kernel", kernel, "--mode", mode, "--kernel-args", &words].map(String::from).to_vec()
+    ["--kernel", kernel, "--mode", &mode, "--kernel-args", &words].map(String::from).to_vec()
 }
 
 /// What CEASEFIRE_…_IMAGE or CEASEFIRE_…_KERNEL says, or this one.

@@ -125,6 +125,7 @@ unsigned int __abis_hold_flush(struct mm_struct *mm, struct abis_hold *hold);
 bool __abis_batch_owe(struct arch_tlbflush_unmap_batch *batch, struct mm_struct *mm,
 		      struct abis_hold *hold);
 bool abis_batch_pending(struct mm_struct *mm);
+u64 abis_secondary_root(void);
 
 static inline bool abis_inserting(void)
 {
@@ -165,6 +166,32 @@ static inline bool abis_pays(struct mm_struct *mm) { return false; }
 
 #endif /* CONFIG_ABIS_FULL */
 
+#define ABIS_SPTE_ELSEWHERE	1ul
+
+/*
+ * The SPTEs of a page table. Their address is in the page table's own page, or with what its
+ * replicas need, if it has any (mm/numapte). PTE lock held, or nothing leads to the table; one
+ * look, since tables above the PTE level, which have none, may get the latter at any time.
+ */
+static inline u16 *abis_sptes(const struct ptdesc *ptdesc)
+{
+	unsigned long word = READ_ONCE(ptdesc->__page_mapping);
+
+	if (IS_ENABLED(CONFIG_NUMAPTE) && word & ABIS_SPTE_ELSEWHERE)
+		word = *(unsigned long *)(word - ABIS_SPTE_ELSEWHERE);
+	return (u16 *)word;
+}
+
+static inline void abis_sptes_set(struct ptdesc *ptdesc, u16 *sptes)
+{
+	unsigned long word = READ_ONCE(ptdesc->__page_mapping);
+
+	if (IS_ENABLED(CONFIG_NUMAPTE) && word & ABIS_SPTE_ELSEWHERE)
+		*(u16 **)(word - ABIS_SPTE_ELSEWHERE) = sptes;
+	else
+		ptdesc->pt_spte = sptes;
+}
+
 /* A new page table has none, or that of a page table that nobody ever walked. */
 static inline void abis_table_init(struct ptdesc *ptdesc)
 {
@@ -176,7 +203,7 @@ static inline void abis_table_init(struct ptdesc *ptdesc)
 /* A page-table page goes away, or begins a new life. */
 static inline void abis_table_free(struct ptdesc *ptdesc)
 {
-	if (unlikely(ptdesc->pt_spte))
+	if (unlikely(abis_sptes(ptdesc)))
 		__abis_table_free(ptdesc);
 }
 

@@ -53,7 +53,7 @@ bool abis_table_is_own(pte_t *ptep)
 {
 	const struct ptdesc *ptdesc = abis_ptdesc_of(ptep);
 
-	return ptdesc->pt_spte && !abis_is_fresh(ptdesc);
+	return abis_sptes_of(ptdesc) && !abis_is_fresh(ptdesc);
 }
 
 /* Debug kernel: a private SPTE that outlives its accessed bit. */
@@ -68,7 +68,7 @@ const spte_t *abis_table_read(pte_t *ptep)
 {
 	const struct ptdesc *ptdesc = abis_ptdesc_of(ptep);
 
-	return abis_table_is_valid(ptdesc) ? ptdesc->pt_spte : NULL;
+	return abis_table_is_valid(ptdesc) ? abis_sptes_of(ptdesc) : NULL;
 }
 
 /* A CPU that has got no table does not ask again for so many: a full cgroup stays full. */
@@ -114,7 +114,7 @@ static spte_t *alloc_table(struct ptdesc *ptdesc)
 /* abis_table_write() of a page table without SPTEs of its own, or of an earlier epoch. */
 spte_t *abis_table_begin(struct ptdesc *ptdesc)
 {
-	spte_t *table = ptdesc->pt_spte;
+	spte_t *table = abis_sptes_of(ptdesc);
 
 	if (table && !abis_is_fresh(ptdesc)) {
 		memset(table, 0, PTRS_PER_PTE * sizeof(spte_t));
@@ -124,7 +124,7 @@ spte_t *abis_table_begin(struct ptdesc *ptdesc)
 	table = alloc_table(ptdesc);
 	if (!table) {
 		this_cpu_inc(abis_stat.spte_failed);
-		ptdesc->pt_spte = NULL;
+		abis_sptes_set(ptdesc, NULL);
 		return NULL;
 	}
 	if (abis_table_is_valid(ptdesc))
@@ -132,7 +132,7 @@ spte_t *abis_table_begin(struct ptdesc *ptdesc)
 	else
 		memset(table, 0, sizeof(abis_fresh_table));
 	memset(table + PTRS_PER_PTE, 0, ABIS_RECORDS_SIZE);
-	ptdesc->pt_spte = table;
+	abis_sptes_set(ptdesc, table);
 	ptdesc->pt_spte_epoch = READ_ONCE(abis_epoch);
 	atomic_long_inc(&abis_tables);
 	return table;
@@ -159,8 +159,8 @@ void __abis_table_free(struct ptdesc *ptdesc)
 	bool fresh = abis_is_fresh(ptdesc);
 
 	if (!fresh)
-		kmem_cache_free(table_cache, ptdesc->pt_spte);
-	ptdesc->pt_spte = NULL;
+		kmem_cache_free(table_cache, abis_sptes_of(ptdesc));
+	abis_sptes_set(ptdesc, NULL);
 	if (fresh)
 		return;
 	atomic_long_dec(&abis_tables);
@@ -179,16 +179,17 @@ static bool was_accessed(pte_t pte)
 /* Out of line, so that most callers of the function below save no registers. */
 static noinline void stamp_taken(struct mm_struct *mm, pte_t *ptep, pte_t pte)
 {
-	spte_t *spte = abis_ptdesc_of(ptep)->pt_spte + abis_slot_of(ptep);
+	struct ptdesc *ptdesc = abis_ptdesc_of(ptep);
+	spte_t *spte = abis_sptes_of(ptdesc) + abis_slot_of(ptep);
 	/* Less is promised, which is always right, and not asked again. */
 	bool is_unpaid = abis_inserting() && !abis_pays(mm);
 
 	if (!was_accessed(pte))
 		return;
 	/* In a table of an earlier epoch nothing counts, so a stamp does no harm. */
-	if (abis_is_fresh(abis_ptdesc_of(ptep))) {
+	if (abis_is_fresh(ptdesc)) {
 		if (is_unpaid) {
-			abis_ptdesc_of(ptep)->pt_spte = NULL;
+			abis_sptes_set(ptdesc, NULL);
 			return;
 		}
 		spte = abis_spte_write(ptep);
@@ -207,12 +208,12 @@ static noinline void stamp_taken(struct mm_struct *mm, pte_t *ptep, pte_t pte)
  */
 void __abis_pte_taken(struct mm_struct *mm, pte_t *ptep, pte_t pte)
 {
-	const struct ptdesc *ptdesc;
+	const spte_t *table;
 
 	if (mm == &init_mm)
 		return;
-	ptdesc = abis_ptdesc_of(ptep);
-	if (ptdesc->pt_spte && ptdesc->pt_spte[abis_slot_of(ptep)] != SPTE_NEVER)
+	table = abis_sptes_of(abis_ptdesc_of(ptep));
+	if (table && table[abis_slot_of(ptep)] != SPTE_NEVER)
 		stamp_taken(mm, ptep, pte);
 }
 EXPORT_SYMBOL_GPL(__abis_pte_taken);
@@ -227,14 +228,12 @@ EXPORT_SYMBOL_GPL(__abis_pte_taken);
 int __abis_test_and_clear_young(struct mm_struct *mm, pte_t *ptep)
 {
 	pte_t pte = ptep_get(ptep);
-	bool accessed = false;
+	bool accessed;
 	spte_t *spte;
 
 	if (!pte_present(pte))
 		return 0;
-	if (pte_flags(pte) & _PAGE_ACCESSED)
-		accessed = test_and_clear_bit(_PAGE_BIT_ACCESSED,
-					      (unsigned long *)&ptep->pte);
+	accessed = abis_clear_accessed(ptep, pte);
 	/* Hardware may set A and D beside it at any time. */
 	if (pte_flags(pte) & _PAGE_SWA)
 		clear_bit(_PAGE_BIT_SWA, (unsigned long *)&ptep->pte);
@@ -295,7 +294,7 @@ static void narrow(struct abis_hold *hold, unsigned int cpu, unsigned long addr,
 {
 	abis_hold_add(hold, cpu, addr, ptep);
 	if (!hold->deferred || abis_mutant(ABIS_MUTANT_BATCH_UNCACHED))
-		abis_ptdesc_of(ptep)->pt_spte[abis_slot_of(ptep)] = SPTE_UNCACHED;
+		abis_sptes_of(abis_ptdesc_of(ptep))[abis_slot_of(ptep)] = SPTE_UNCACHED;
 }
 
 static bool may_narrow(struct mm_struct *mm, const struct abis_hold *hold, unsigned int cpu)
@@ -404,7 +403,7 @@ pte_t __abis_clear_flush(struct vm_area_struct *vma, unsigned long addr, pte_t *
 	else if (abis_force_round(mm, blocked))
 		flush_tlb_mm_range(mm, 0, TLB_FLUSH_ALL, PAGE_SHIFT, false);
 	else
-		flush_tlb_page(vma, addr);
+		abis_flush_page(vma, ptep, addr);
 	needed_end();
 	abis_debug_flushed(mm, addr);
 	return pte;

@@ -12,6 +12,7 @@
 
 #include "engine/engine.h"
 #include "engine/ring.h"
+#include "trees.h"
 
 struct dentry;
 
@@ -226,12 +227,12 @@ extern const spte_t abis_fresh_table[PTRS_PER_PTE];
 
 static inline bool abis_is_fresh(const struct ptdesc *ptdesc)
 {
-	return ptdesc->pt_spte == abis_fresh_table;
+	return abis_sptes_of(ptdesc) == abis_fresh_table;
 }
 
 static inline bool abis_table_is_valid(const struct ptdesc *ptdesc)
 {
-	if (!ptdesc->pt_spte)
+	if (!abis_sptes_of(ptdesc))
 		return false;
 	return ptdesc->pt_spte_epoch == READ_ONCE(abis_epoch) ||
 	       abis_mutant(ABIS_MUTANT_EPOCH_IGNORED);
@@ -250,7 +251,7 @@ static inline spte_t *abis_table_write(pte_t *ptep)
 	struct ptdesc *ptdesc = abis_ptdesc_of(ptep);
 
 	if (likely(abis_table_is_valid(ptdesc) && !abis_is_fresh(ptdesc)))
-		return ptdesc->pt_spte;
+		return abis_sptes_of(ptdesc);
 	return abis_table_begin(ptdesc);
 }
 
@@ -281,7 +282,7 @@ void abis_hold_add(struct abis_hold *hold, unsigned int cpu, unsigned long addr,
 void abis_batch_pay(struct arch_tlbflush_unmap_batch *batch);
 void abis_owing_begin(void);
 void abis_owing_end(void);
-bool abis_replay_flushes(struct mm_struct *mm, u64 from, u64 to, unsigned long addr);
+bool abis_replay_flushes(struct mm_struct *mm, int cpu, u64 from, u64 to, unsigned long addr);
 const char *abis_insert_prepare(bool by_request);
 bool abis_keep_protected(struct vm_area_struct *vma, unsigned long addr, pte_t *ptep,
 			 pte_t old, pte_t pte);
@@ -326,7 +327,7 @@ static inline void abis_hold_add(struct abis_hold *hold, unsigned int cpu,
 static inline void abis_batch_pay(struct arch_tlbflush_unmap_batch *batch) { }
 static inline void abis_owing_begin(void) { }
 static inline void abis_owing_end(void) { }
-static inline bool abis_replay_flushes(struct mm_struct *mm, u64 from, u64 to,
+static inline bool abis_replay_flushes(struct mm_struct *mm, int cpu, u64 from, u64 to,
 				       unsigned long addr)
 {
 	return true;

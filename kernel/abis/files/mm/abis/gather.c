@@ -72,8 +72,8 @@ void __tlb_abis_lock(struct mmu_gather *tlb, pte_t *ptep)
 	 * instead of at the first page that was used. Less is always right.
 	 */
 	if (abis_is_fresh(ptdesc) && abis_inserting() && !abis_pays(tlb->mm))
-		ptdesc->pt_spte = NULL;
-	tlb->abis_unstamped = !tlb->fullmm && (!ptdesc->pt_spte ||
+		abis_sptes_set(ptdesc, NULL);
+	tlb->abis_unstamped = !tlb->fullmm && (!abis_sptes_of(ptdesc) ||
 					       abis_mutant(ABIS_MUTANT_ZAP_UNSTAMPED));
 }
 
@@ -263,6 +263,7 @@ void __tlb_abis_flush_mmu_tlbonly(struct mmu_gather *tlb)
 	    abis_force_round(tlb->mm, tlb->abis_blocked)) {
 		tlb->start = 0;
 		tlb->end = TLB_FLUSH_ALL;
+		abis_gather_everyone(tlb);
 	}
 	if (!abis_mutant(ABIS_MUTANT_FREED_ELIDED) || !tlb->freed_tables || tlb->cleared_ptes)
 		tlb_flush(tlb);

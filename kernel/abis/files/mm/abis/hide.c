@@ -103,9 +103,14 @@ static bool is_for_itself(const struct vm_fault *vmf)
 	return vmf->flags & (FAULT_FLAG_USER | FAULT_FLAG_INTERRUPTIBLE);
 }
 
+/*
+ * By request of the machine what is set is hidden afterwards, by an exchange that knows of no
+ * replica. What is hidden from the start has none.
+ */
 bool abis_hides_fault(const struct vm_fault *vmf, pte_t pte)
 {
-	return is_for_itself(vmf) && may_hide(vmf->vma, pte);
+	return is_for_itself(vmf) && may_hide(vmf->vma, pte) &&
+	       !(abis_request_msr && abis_has_trees(vmf->vma->vm_mm));
 }
 
 /* @pte is not present to hardware. */
@@ -176,8 +181,8 @@ static pte_t *find_lockless(struct mm_struct *mm, unsigned long addr)
  * The kernel has found nothing at @addr, which is user memory, and may not fault: it is
  * in an interrupt, in an NMI, or has page faults disabled. If the page is hidden it is
  * revealed. Not while CR3 is not what the rest of the kernel thinks it is: what is read
- * then (in fill_tlb(), on the way to a reboot) has other tables, and fails. Return: try
- * again.
+ * then (in fill_tlb(), on the way to a reboot) has other tables, and fails. So does a CPU that
+ * walks a tree of its node: what is revealed here is not revealed there. Return: try again.
  */
 bool __abis_reveal_nofault(struct mm_struct *mm, unsigned long addr)
 {

@@ -63,6 +63,14 @@ DEFINE_PER_CPU(struct secondary *, abis_secondaries);
 DEFINE_STATIC_KEY_FALSE(abis_inserting_key);
 EXPORT_SYMBOL_GPL(abis_inserting_key);
 
+/* The root by which this CPU inserts, as in CR3, or 0. Preemption off. */
+u64 abis_secondary_root(void)
+{
+	const struct secondary *secondary = this_cpu_read(abis_secondaries);
+
+	return secondary && secondary->mm ? secondary->root : 0;
+}
+
 static unsigned long table_entry(const void *table)
 {
 	return _PAGE_TABLE | __pa(table);
@@ -162,6 +170,7 @@ static __always_inline void set_filled(struct mm_struct *mm, struct slot *slot)
 
 	if (!slot->filled) {
 		/* The read may have filled the TLB before it failed. */
+		flush_page(slot->addr);
 		if (!abis_mutant(ABIS_MUTANT_INSERT_PRIMARY_FIRST))
 			abis_set_slot(mm, slot, pte_mkyoung(pte));
 		return;
@@ -172,8 +181,10 @@ static __always_inline void set_filled(struct mm_struct *mm, struct slot *slot)
 		if (slot->hide && !abis_mutant(ABIS_MUTANT_BORN_ACCESSED))
 			pte = pte_hide(pte);
 		slot->filled = abis_set_slot(mm, slot, pte);
-		if (!slot->filled)
+		if (!slot->filled) {
+			flush_page(slot->addr);
 			return;
+		}
 		if (pte_hidden(pte))
 			this_cpu_inc(abis_stat.hidden);
 	}

@@ -108,9 +108,18 @@ static inline void abis_wire(struct secondary *secondary, unsigned long addr)
 		__abis_wire(secondary, addr);
 }
 
-/* After the fill: whoever holds it filled it before this version is read. */
-static inline void abis_set_private(struct mm_struct *mm, const struct slot *slot)
+/*
+ * After the fill: whoever holds it filled it before this version is read. Where nobody can be
+ * told that this CPU holds it, it does so no longer, and counts as one of anybody.
+ */
+static inline void abis_set_private(struct mm_struct *mm, struct slot *slot)
 {
+	if (!abis_tell_inserted(mm, slot->ptep)) {
+		set_bit(_PAGE_BIT_ACCESSED, (unsigned long *)&slot->ptep->pte);
+		flush_page(slot->addr);
+		slot->filled = false;
+		return;
+	}
 	*slot->spte = spte_private(smp_processor_id(), abis_version_to_stamp(mm));
 	this_cpu_inc(abis_stat.inserted);
 	abis_debug_record(slot->ptep);

@@ -303,7 +303,7 @@ bool __abis_batch_owe(struct arch_tlbflush_unmap_batch *batch, struct mm_struct 
 	hold->pages = 0;
 	if (is_round) {
 		if (!abis_mutant(ABIS_MUTANT_BATCH_UNRAISED))
-			arch_tlbbatch_add_pending(batch, mm, hold->start);
+			abis_add_pending(batch, mm, hold->start);
 		return true;
 	}
 	preempt_disable();
@@ -318,7 +318,7 @@ bool __abis_batch_owe(struct arch_tlbflush_unmap_batch *batch, struct mm_struct 
 	preempt_enable();
 	if (is_round) {
 		this_cpu_inc(abis_stat.rounds_forced);
-		arch_tlbbatch_add_pending(batch, mm, hold->start);
+		abis_add_pending(batch, mm, hold->start);
 	}
 	return any;
 }

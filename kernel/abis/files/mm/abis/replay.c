@@ -42,10 +42,28 @@ struct replay {
 /* Interrupts off from the collection to the flush. */
 static DEFINE_PER_CPU(struct replay, replay);
 
-static struct ring *ring_of(struct mm_struct *mm)
+static struct ring *ring_of(struct mm_struct *mm, int cpu)
 {
 	BUILD_BUG_ON(sizeof(mm->context.abis.ring) != sizeof(struct ring));
-	return (struct ring *)mm->context.abis.ring;
+	return (struct ring *)abis_ring_of(mm, cpu);
+}
+
+/* Generations are counted by node where there are trees: each has a ring of its own. */
+static void publish(const struct flush_tlb_info *info, unsigned long start, unsigned long pages)
+{
+#ifdef CONFIG_NUMAPTE
+	u64 nodes = info->numapte.gens ? info->numapte.nodes : 0;
+
+	for (; nodes; nodes &= nodes - 1) {
+		int node = __ffs64(nodes);
+
+		ring_publish((struct ring *)numapte_ring_of(info->mm, node),
+			     info->numapte.gens[node], start, pages);
+	}
+	if (info->numapte.gens)
+		return;
+#endif
+	ring_publish((struct ring *)info->mm->context.abis.ring, info->new_tlb_gen, start, pages);
 }
 
 /* Text that is patched is compared through an address space of its own: a break would end there. */
@@ -66,7 +84,7 @@ void __abis_publish(const struct flush_tlb_info *info)
 		return;
 	pages = DIV_ROUND_UP(info->end - start, PAGE_SIZE);
 	if (pages && pages <= RING_PAGES)
-		ring_publish(ring_of(info->mm), info->new_tlb_gen, start, pages);
+		publish(info, start, pages);
 }
 
 /*
@@ -97,7 +115,7 @@ bool __abis_collect(struct mm_struct *mm, u16 asid, u64 to, enum abis_lag lag)
 	/* It was another address space's. */
 	if (context->ctx_id != mm->context.ctx_id)
 		return false;
-	this->count = ring_collect(ring_of(mm), context->tlb_gen, to,
+	this->count = ring_collect(ring_of(mm, smp_processor_id()), context->tlb_gen, to,
 				   abis_ceiling(mm, tlb_single_page_flush_ceiling),
 				   this->ranges);
 	abis_debug_replayed(mm, this->ranges, this->count);
@@ -114,12 +132,12 @@ bool __abis_collect(struct mm_struct *mm, u16 asid, u64 to, enum abis_lag lag)
  * Does catching up flush the page at @addr, as far as is known now? What is about to be
  * published does not count as known to flush everything: who asks comes again.
  */
-bool abis_replay_flushes(struct mm_struct *mm, u64 from, u64 to, unsigned long addr)
+bool abis_replay_flushes(struct mm_struct *mm, int cpu, u64 from, u64 to, unsigned long addr)
 {
 	/* Before the ring is read: what is not published by then is seen here. */
 	bool is_publishing = atomic_read_acquire(&mm->context.abis.publishing);
 	u64 ranges[RING_SLOTS];
-	u32 i, count = ring_collect(ring_of(mm), from, to,
+	u32 i, count = ring_collect(ring_of(mm, cpu), from, to,
 				    abis_ceiling(mm, tlb_single_page_flush_ceiling), ranges);
 
 	for (i = 0; i < count; i++) {

@@ -58,7 +58,7 @@ struct machine_holder {
 	u64 linear;
 	u64 physical;
 	u64 root;
-	u64 reserved2;
+	u64 through;	/* the root that it came through */
 };
 
 static_assert(sizeof(struct machine_request) == 128);

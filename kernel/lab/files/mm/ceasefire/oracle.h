@@ -9,6 +9,7 @@
 
 #define ORACLE_HOLDERS_MAX	256
 #define ORACLE_ROOTS_MAX	64
+#define ORACLE_RETRIES		10000	/* for CPUs in the kernel, which may be about to flush */
 
 struct mm_struct;
 

@@ -34,6 +34,7 @@ void numapte_store_in(struct numapte_table *table, unsigned long *entry, unsigne
 unsigned long numapte_exchange_in(struct numapte_table *table, unsigned long *entry,
 				  unsigned long value);
 void numapte_mm_init(struct mm_struct *mm);
+bool __numapte_inserted(struct mm_struct *mm, pte_t *ptep);
 
 /* arch/x86/mm */
 void numapte_root_ctor(struct mm_struct *mm, pgd_t *pgd);

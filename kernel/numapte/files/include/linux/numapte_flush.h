@@ -46,6 +46,18 @@ void __numapte_flush_range(struct vm_area_struct *vma, pte_t *ptep, unsigned lon
 			   unsigned long end, bool freed_tables, enum numapte_site site);
 void __numapte_add_pending(struct arch_tlbflush_unmap_batch *batch, struct mm_struct *mm,
 			   pte_t *ptep, unsigned long addr);
+u64 numapte_gen_of(struct mm_struct *mm, int node);
+u64 *numapte_ring_of(struct mm_struct *mm, int node);
+
+bool __numapte_nested_filtered(void);
+bool __numapte_round_filtered(void);
+
+/* Is a flush for @nodes one that everyone executes? (T22: the debug kernel can be broken.) */
+static inline bool numapte_is_for_all(u64 nodes)
+{
+	return nodes == NUMAPTE_ALL ||
+	       (IS_ENABLED(CONFIG_NUMAPTE_DEBUG) && __numapte_round_filtered());
+}
 
 /*
  * flush_tlb_page() and flush_tlb_range(), where all that is to be flushed was taken out of the
@@ -53,7 +65,7 @@ void __numapte_add_pending(struct arch_tlbflush_unmap_batch *batch, struct mm_st
  */
 static inline void numapte_flush_page(struct vm_area_struct *vma, pte_t *ptep, unsigned long addr)
 {
-	if (numapte_on())
+	if (numapte_on() && !(vma->vm_flags & VM_HUGETLB))
 		__numapte_flush_range(vma, ptep, addr, addr + PAGE_SIZE, false, NUMAPTE_CLEAR);
 	else
 		flush_tlb_page(vma, addr);
@@ -68,18 +80,26 @@ static inline void numapte_flush_moved(struct vm_area_struct *vma, pte_t *ptep,
 		flush_tlb_mm_range(vma->vm_mm, start, end, PAGE_SHIFT, true);
 }
 
-/* arch_tlbbatch_add_pending() of what was taken out of @ptep. Its lock is held. */
+/*
+ * arch_tlbbatch_add_pending() of what was taken out of @ptep, whose lock is held. NULL: for all
+ * nodes.
+ */
 static inline void numapte_add_pending(struct arch_tlbflush_unmap_batch *batch,
 				       struct mm_struct *mm, pte_t *ptep, unsigned long addr)
 {
-	if (numapte_on())
+	if (numapte_on()) {
 		__numapte_add_pending(batch, mm, ptep, addr);
-	else
-		arch_tlbbatch_add_pending(batch, mm, addr);
+		return;
+	}
+	arch_tlbbatch_add_pending(batch, mm, addr);
+	/* The first trees came meanwhile: what counts as a round is to be one. */
+	if (IS_ENABLED(CONFIG_ABIS) && numapte_on())
+		__numapte_add_pending(batch, mm, NULL, addr);
 }
 
 #else
 
+static inline bool numapte_is_for_all(u64 nodes) { return true; }
 #define numapte_flush_page(vma, ptep, addr)		\
 	((void)(ptep), flush_tlb_page(vma, addr))
 #define numapte_flush_moved(vma, ptep, start, end)	\

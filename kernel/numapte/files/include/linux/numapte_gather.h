@@ -42,11 +42,16 @@ static inline void numapte_gather_lock(struct mmu_gather *tlb, pte_t *ptep, enum
 		__numapte_gather_lock(tlb, ptep, site);
 }
 
-/* PTEs of that page table are to be flushed (debug). */
+/* PTEs of that page table are to be flushed. Without ABIS those that are not do not matter. */
 static inline void numapte_gather_ptes(struct mmu_gather *tlb, unsigned long addr,
 				       unsigned long bytes)
 {
-	if (IS_ENABLED(CONFIG_NUMAPTE_DEBUG) && numapte_on() && tlb->numapte.filters)
+	if (!(IS_ENABLED(CONFIG_ABIS) || IS_ENABLED(CONFIG_NUMAPTE_DEBUG)) ||
+	    !numapte_on() || !tlb->numapte.filters)
+		return;
+	if (IS_ENABLED(CONFIG_ABIS))
+		tlb->numapte.nodes |= tlb->numapte.held;
+	if (IS_ENABLED(CONFIG_NUMAPTE_DEBUG))
 		__numapte_gather_ask(tlb, addr, bytes, 0);
 }
 
@@ -78,7 +83,11 @@ static inline void numapte_gather_upper(struct mmu_gather *tlb)
 static inline void numapte_gather_flush(struct mmu_gather *tlb, unsigned long start,
 					unsigned long end, unsigned int stride_shift)
 {
-	if (numapte_on() && tlb->numapte.filters && !tlb->fullmm && !tlb->need_flush_all)
+	bool is_for_others = tlb->fullmm;
+
+	if (IS_ENABLED(CONFIG_NUMAPTE_DEBUG) && __numapte_nested_filtered())
+		is_for_others = false;
+	if (numapte_on() && tlb->numapte.filters && !is_for_others && !tlb->need_flush_all)
 		flush_tlb_mm_nodes(tlb->mm, start, end, stride_shift, tlb->freed_tables,
 				   tlb->numapte.nodes);
 	else

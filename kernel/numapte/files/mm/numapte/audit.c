@@ -38,7 +38,7 @@ static u64 page_below(enum numapte_level level, unsigned long entry, int node)
 	if (!numapte_is_table(level, entry))
 		return 0;
 	page = pfn_to_page((entry & PTE_PFN_MASK) >> PAGE_SHIFT);
-	below = READ_ONCE(page_ptdesc(page)->pt_numapte);
+	below = numapte_table_of(page_ptdesc(page));
 	return below && below->page[node] ? __pa(below->page[node]) : 0;
 }
 
@@ -131,7 +131,7 @@ static void audit_ptes(struct audit *audit, struct mm_struct *mm, pmd_t *pmd, un
 	pte = pte_offset_map_lock(mm, pmd, addr, &ptl);
 	if (!pte)
 		return;
-	table = page_ptdesc(virt_to_page(pte))->pt_numapte;
+	table = numapte_table_of(page_ptdesc(virt_to_page(pte)));
 	if (table && table->own) {
 		entries = PTR_ALIGN_DOWN(&pte->pte, PAGE_SIZE);
 		for (i = 0; i < ENTRIES; i++)

@@ -53,13 +53,37 @@ static u16 pcid_of(struct mm_struct *mm, struct numapte_mm *nm, int cpu)
 	return NO_PCID;
 }
 
+/* Return: one of those in @pcid that holds it, or NULL. */
+static const struct machine_holder *find_holder(struct oracle *oracle, struct mm_struct *mm,
+						unsigned long addr, unsigned long pages,
+						const u16 *pcid, unsigned int shift)
+{
+	unsigned int i, count;
+
+	count = oracle_ask(oracle, mm, addr, pages,
+			   shift ? MACHINE_FLAG_STRUCTURES : MACHINE_FLAG_TLB, MACHINE_ALL_CPUS);
+	for (i = 0; i < count; i++) {
+		const struct machine_holder *holder = &oracle->holders[i];
+		int cpu = oracle_cpu(holder->apic_id);
+
+		if (cpu >= 0 && holder->pcid == pcid[cpu] && (!shift || holder->size == shift))
+			return holder;
+	}
+	return NULL;
+}
+
+/*
+ * A CPU that comes back says that it has caught up, and then loads CR3, which flushes: wait
+ * for it. One that runs user code with the entry at hand does not.
+ */
 static void audit(struct mm_struct *mm, struct numapte_mm *nm, unsigned long addr,
 		  unsigned long pages, u64 nodes, enum numapte_site site, unsigned int shift)
 {
+	const struct machine_holder *holder;
 	struct oracle *oracle = oracle_here();
 	u16 *pcid = this_cpu_ptr(pcids);
 	bool is_any = false;
-	unsigned int i, count;
+	unsigned int i;
 	int cpu;
 
 	for_each_possible_cpu(cpu) {
@@ -71,19 +95,18 @@ static void audit(struct mm_struct *mm, struct numapte_mm *nm, unsigned long add
 	if (!is_any)
 		return;
 	numapte_count(let_off[site], 1);
-	count = oracle_ask(oracle, mm, addr, pages,
-			   shift ? MACHINE_FLAG_STRUCTURES : MACHINE_FLAG_TLB, MACHINE_ALL_CPUS);
-	for (i = 0; i < count; i++) {
-		struct machine_holder *holder = &oracle->holders[i];
-
-		cpu = oracle_cpu(holder->apic_id);
-		if (cpu < 0 || holder->pcid != pcid[cpu] ||
-		    (shift && holder->size != shift))
-			continue;
-		numapte_count(let_off_failures, 1);
-		WARN_ONCE(1, pr_fmt("site %d, %lx: CPU %d of node %d holds what it is not to flush\n"),
-			  site, addr, cpu, cpu_to_node(cpu));
+	for (i = 0; i < ORACLE_RETRIES; i++) {
+		holder = find_holder(oracle, mm, addr, pages, pcid, shift);
+		if (!holder)
+			return;
+		if (holder->state & MACHINE_HOLDER_USER)
+			break;
+		cpu_relax();
 	}
+	cpu = oracle_cpu(holder->apic_id);
+	numapte_count(let_off_failures, 1);
+	WARN_ONCE(1, pr_fmt("site %d, %lx: CPU %d of node %d holds what it is not to flush\n"),
+		  site, addr, cpu, cpu_to_node(cpu));
 }
 
 static void audit_range(struct mm_struct *mm, unsigned long addr, unsigned long bytes, u64 nodes,

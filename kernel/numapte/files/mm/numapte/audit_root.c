@@ -14,7 +14,7 @@
 
 #include <asm/tlbflush.h>
 
-#include "../ceasefire/machine.h"
+#include "../ceasefire/oracle.h"
 #include "numapte.h"
 
 #define ROOT_FIRST		64	/* of an address space */
@@ -33,11 +33,36 @@ static DEFINE_PER_CPU(unsigned int, switches);
 static struct question *questions;	/* one for each CPU; NULL: nobody to ask */
 static u32 machine_msr;
 
+/* All that the question has found came by insertion (mm/abis/insert.c), as far as is listed. */
+static bool is_inserted(struct mm_struct *mm, struct machine_request *request)
+{
+#ifdef CONFIG_ABIS_FULL
+	struct oracle *oracle = oracle_here();
+	u64 root = abis_secondary_root();
+	unsigned int i, count;
+
+	request->buffer = __pa(oracle->holders);
+	request->capacity = ORACLE_HOLDERS_MAX;
+	wrmsrl(machine_msr, __pa(request));
+	/* As below. */
+	barrier();
+	count = min_t(u32, request->count, ORACLE_HOLDERS_MAX);
+	for (i = 0; i < count; i++) {
+		if (oracle->holders[i].through != root ||
+		    oracle->holders[i].kind)
+			return false;
+	}
+	return root && count;
+#else
+	return false;
+#endif
+}
+
 /*
  * Ask about what this CPU holds under the PCID that is loaded. All of it must have come
- * through the root of its node. Interrupts are off. Return: the bits of who does not.
+ * through the root of its node. Interrupts are off. Return: something has not.
  */
-static u64 ask(struct mm_struct *mm, struct numapte_mm *nm)
+static bool ask(struct mm_struct *mm, struct numapte_mm *nm)
 {
 	struct question *question = questions + smp_processor_id();
 	struct machine_request *request = &question->request;
@@ -60,8 +85,10 @@ static u64 ask(struct mm_struct *mm, struct numapte_mm *nm)
 	barrier();
 	WARN_ONCE(request->status != MACHINE_ANSWERED, "the machine refused: %u\n",
 		  request->status);
-	return request->holders[0] | request->holders[1] | request->holders[2] |
-	       request->holders[3];
+	if (!(request->holders[0] | request->holders[1] | request->holders[2] |
+	      request->holders[3]))
+		return false;
+	return !is_inserted(mm, request);
 }
 
 /* Not of a node that came later: its CPUs walk mm->pgd. */

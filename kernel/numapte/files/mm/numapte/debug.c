@@ -33,6 +33,8 @@ static const struct {
 	[MUTANT_RAISE_NONE] = { "raise-none", "a filtered flush raises no generation" },
 	[MUTANT_LAST_HOLD] = { "last-hold", "a gather flushes for the table that was locked last" },
 	[MUTANT_SHARER_PLACE] = { "sharer-place", "a table is used by the node that it lies on" },
+	[MUTANT_NESTED_FILTERED] = { "nested-filtered", "nested gathers flush for some nodes" },
+	[MUTANT_ROUND_FILTERED] = { "round-filtered", "a flush for some nodes is a round" },
 	[MUTANT_COPY_OVER] = { "copy-over", "a fill stores over what is there" },
 };
 
@@ -54,6 +56,16 @@ static int __init mutant_setup(char *arg)
 	return -EINVAL;
 }
 early_param("numapte_mutant", mutant_setup);
+
+bool __numapte_nested_filtered(void)
+{
+	return numapte_mutant(MUTANT_NESTED_FILTERED);
+}
+
+bool __numapte_round_filtered(void)
+{
+	return numapte_mutant(MUTANT_ROUND_FILTERED);
+}
 
 /* numapte_fail=N: of N allocations that somebody can do without, one fails. */
 static unsigned int fail_one_in;

@@ -143,7 +143,7 @@ static void copy_entries(struct walk *walk, unsigned long *from, unsigned long *
 			udelay(2);
 		numapte_audit_kept(from + i, numapte_found(entry, READ_ONCE(to[i])) &
 				   ~NUMAPTE_ACCESSED);
-		WRITE_ONCE(to[i], numapte_copy(NUMAPTE_PTE, entry, i == index));
+		WRITE_ONCE(to[i], numapte_copy(NUMAPTE_PTE, entry, i == index && !numapte_is_tracked()));
 		copied++;
 	}
 	if (copied) {
@@ -165,7 +165,7 @@ static bool fill_linked(struct walk *walk)
 	pte = pte_offset_map_lock(walk->mm, pmd, walk->addr, &ptl);
 	if (!pte)
 		return false;
-	table = page_ptdesc(virt_to_page(pte))->pt_numapte;
+	table = numapte_table_of(page_ptdesc(virt_to_page(pte)));
 	page = table ? table->page[walk->node] : NULL;
 	if (page && leads_to(READ_ONCE(*walk->mine), page)) {
 		is_linked = true;
@@ -215,11 +215,11 @@ static int link_table(struct walk *walk, unsigned long entry)
 	ptl = pte_lockptr(walk->mm, pmd);
 	if (ptl != pml)
 		spin_lock_nested(ptl, SINGLE_DEPTH_NESTING);
-	table = page_ptdesc(page)->pt_numapte;
+	table = numapte_table_of(page_ptdesc(page));
 	if (!table) {
 		table = spare;
 		spare = NULL;
-		WRITE_ONCE(page_ptdesc(page)->pt_numapte, table);
+		numapte_table_set(page_ptdesc(page), table);
 	}
 	used = table->page[walk->node];
 	if (!used && numapte_place(NUMAPTE_PTE, home, own, false) == NUMAPTE_OWN) {
@@ -245,6 +245,34 @@ unlock:
 	kfree(spare);
 	return 0;
 }
+
+#ifdef CONFIG_ABIS_FULL
+/*
+ * This CPU has got the entry of @ptep without a walk, maybe before its tree leads there
+ * (mm/abis/insert.c): from now on the node is one whose CPUs may hold what is in the table. The
+ * table's lock is held since. Whoever gives a process its trees meanwhile has this CPU flush
+ * everything, after that. Return: false: no memory to remember it.
+ */
+bool __numapte_inserted(struct mm_struct *mm, pte_t *ptep)
+{
+	struct ptdesc *ptdesc = page_ptdesc(virt_to_page(ptep));
+	u64 node = BIT_ULL(numa_node_id());
+	struct numapte_table *table;
+
+	if (!numapte_trees(mm))
+		return true;
+	table = numapte_table_of(ptdesc);
+	if (!table) {
+		table = numapte_table_alloc(NUMAPTE_PTE, GFP_NOWAIT | __GFP_ACCOUNT);
+		if (!table)
+			return false;
+		numapte_table_set(ptdesc, table);
+	}
+	WRITE_ONCE(table->links, table->links | node);
+	table->inserted |= node;
+	return true;
+}
+#endif
 
 /*
  * Let the tree of @node have what the canonical tree has at @addr, whose VMA is locked.

@@ -53,10 +53,26 @@ static u64 all_nodes(void)
 
 u64 __numapte_tlb_gen(struct mm_struct *mm)
 {
+	return numapte_gen_of(mm, numa_node_id());
+}
+
+/* What CPUs of @node must have caught up with. */
+u64 numapte_gen_of(struct mm_struct *mm, int node)
+{
 	struct numapte_mm *nm = numapte_trees(mm);
 
-	return atomic64_read(nm ? &nm->gens[numa_node_id()].gen : &mm->context.tlb_gen);
+	return atomic64_read(nm ? &nm->gens[node].gen : &mm->context.tlb_gen);
 }
+
+#ifdef CONFIG_ABIS_FULL
+/* NULL without trees. */
+u64 *numapte_ring_of(struct mm_struct *mm, int node)
+{
+	struct numapte_mm *nm = numapte_trees(mm);
+
+	return nm ? nm->gens[node].ring : NULL;
+}
+#endif
 
 /* The nodes that use the table of @entry, whose lock is held, or which nothing leads to. */
 u64 __numapte_nodes(const void *entry)
@@ -94,7 +110,9 @@ void __numapte_gather_lock(struct mmu_gather *tlb, pte_t *ptep, enum numapte_sit
 	tlb->numapte.held = __numapte_nodes(ptep);
 	if (numapte_mutant(MUTANT_LAST_HOLD))
 		tlb->numapte.nodes = 0;
-	tlb->numapte.nodes |= tlb->numapte.held;
+	/* With ABIS a table may hold nothing that is to be flushed: numapte_gather_ptes(). */
+	if (!IS_ENABLED(CONFIG_ABIS))
+		tlb->numapte.nodes |= tlb->numapte.held;
 }
 
 /* Raise the generations of @nodes, or of more: those that have to flush. Return: these. */
@@ -183,10 +201,17 @@ void __numapte_flush_range(struct vm_area_struct *vma, pte_t *ptep, unsigned lon
 void __numapte_add_pending(struct arch_tlbflush_unmap_batch *batch, struct mm_struct *mm,
 			   pte_t *ptep, unsigned long addr)
 {
-	u64 nodes = __numapte_nodes(ptep), gens[NUMAPTE_NODES];
-	struct numapte_mm *nm;
+	u64 nodes = ptep ? __numapte_nodes(ptep) : NUMAPTE_ALL, gens[NUMAPTE_NODES];
+	struct numapte_mm *nm = numapte_trees(mm);
 	int cpu;
 
+#ifdef CONFIG_ABIS
+	/* Only what everyone executes is a round. Who gets trees meanwhile stays with that. */
+	if (!nm || nodes == NUMAPTE_ALL) {
+		nodes = NUMAPTE_ALL;
+		abis_batch_add(batch, mm);
+	}
+#endif
 	/* Before the trees are looked at, as flush_tlb_mm_range() does. */
 	inc_mm_tlb_gen(mm);
 	nm = numapte_trees(mm);

@@ -28,8 +28,14 @@ struct dentry;
  * as the page itself needs: all its entries are empty, and no replica is asked for these.
  */
 struct numapte_table {
+#ifdef CONFIG_ABIS
+	u16 *spte;		/* first: abis_sptes() */
+#endif
 	u64 links;		/* nodes that have a page here */
 	u64 own;		/* those whose page is a replica, not the canonical page */
+#ifdef CONFIG_ABIS_FULL
+	u64 inserted;		/* those where a CPU has got an entry without a walk */
+#endif
 	enum numapte_level level;
 	struct rcu_head rcu;
 	unsigned long *page[];	/* by node */
@@ -38,6 +44,9 @@ struct numapte_table {
 /* What the CPUs of one node must have caught up to. Each in a line of its own: nodes write. */
 struct numapte_gen {
 	atomic64_t gen;
+#ifdef CONFIG_ABIS_FULL
+	u64 ring[32];		/* what the last ones flush: mm/abis/replay.c */
+#endif
 } ____cacheline_aligned_in_smp;
 
 /* The trees of one address space: mm->context.numapte.mm. Published once, freed with the mm. */
@@ -111,6 +120,53 @@ struct numapte_gen *numapte_gens_alloc(gfp_t gfp);
 int numapte_fill(struct mm_struct *mm, struct numapte_mm *nm, unsigned long addr, int node,
 		 bool must, unsigned long *skip);
 
+/*
+ * What a page of tables has for the trees, or NULL. With ABIS the word is shared: a table that
+ * has nothing for the trees may have SPTEs there, which move along (abis_sptes()).
+ */
+static inline struct numapte_table *numapte_table_of(const struct ptdesc *ptdesc)
+{
+	unsigned long word = READ_ONCE(ptdesc->__page_mapping);
+
+#ifdef CONFIG_ABIS
+	word = word & ABIS_SPTE_ELSEWHERE ? word - ABIS_SPTE_ELSEWHERE : 0;
+#endif
+	return (struct numapte_table *)word;
+}
+
+/* @table is complete before it can be found. The lock is held, see struct numapte_table. */
+static inline void numapte_table_set(struct ptdesc *ptdesc, struct numapte_table *table)
+{
+	unsigned long word = (unsigned long)table;
+
+#ifdef CONFIG_ABIS
+	table->spte = ptdesc->pt_spte;
+	word += ABIS_SPTE_ELSEWHERE;
+#endif
+	/* Pairs with the look without the lock in numapte_table_of(). */
+	smp_store_release(&ptdesc->__page_mapping, word);
+}
+
+static inline void numapte_table_unset(struct ptdesc *ptdesc)
+{
+	unsigned long word = 0;
+
+#ifdef CONFIG_ABIS
+	word = (unsigned long)abis_sptes(ptdesc);
+#endif
+	WRITE_ONCE(ptdesc->__page_mapping, word);
+}
+
+/* Does the accessed bit tell who holds an entry? Then nobody but a walk sets it. */
+static inline bool numapte_is_tracked(void)
+{
+#ifdef CONFIG_ABIS
+	return abis_tracking();
+#else
+	return false;
+#endif
+}
+
 /* The trees of @mm, or NULL. */
 static inline struct numapte_mm *numapte_trees(struct mm_struct *mm)
 {
@@ -151,6 +207,8 @@ enum numapte_mutant {
 	MUTANT_RAISE_NONE,		/* T21 */
 	MUTANT_LAST_HOLD,		/* T24 */
 	MUTANT_SHARER_PLACE,		/* T26 */
+	MUTANT_NESTED_FILTERED,
+	MUTANT_ROUND_FILTERED,		/* T22 */
 	MUTANTS
 };
 

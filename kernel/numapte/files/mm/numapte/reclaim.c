@@ -69,7 +69,7 @@ static bool lock_table(struct locked *locked, struct mm_struct *mm, pmd_t *pmd, 
 	if (!numapte_is_table(NUMAPTE_PMD, entry) || !upper || !upper->page[node])
 		goto unlock;
 	locked->page = pfn_to_page((entry & PTE_PFN_MASK) >> PAGE_SHIFT);
-	locked->table = page_ptdesc(locked->page)->pt_numapte;
+	locked->table = numapte_table_of(page_ptdesc(locked->page));
 	locked->link = upper->page[node] + entry_index(&pmd->pmd);
 	if (!locked->table || !(locked->table->own & BIT_ULL(node)))
 		goto unlock;
@@ -89,6 +89,16 @@ static void unlock_table(struct locked *locked)
 	spin_unlock(locked->pml);
 }
 
+/* Has a CPU of @node got an entry without a walk since the replica was unlinked? */
+static bool is_held(const struct numapte_table *table, int node)
+{
+#ifdef CONFIG_ABIS_FULL
+	return table->inserted & BIT_ULL(node);
+#else
+	return false;
+#endif
+}
+
 /* The flush is over. Return: whether the replica was given back. */
 static bool take_replica(struct mm_struct *mm, pmd_t *pmd, int node)
 {
@@ -98,7 +108,7 @@ static bool take_replica(struct mm_struct *mm, pmd_t *pmd, int node)
 
 	if (!lock_table(&locked, mm, pmd, node))
 		return false;
-	if (numapte_walkable(READ_ONCE(*locked.link))) {
+	if (numapte_walkable(READ_ONCE(*locked.link)) || is_held(locked.table, node)) {
 		unlock_table(&locked);
 		return false;
 	}
@@ -184,6 +194,9 @@ static bool scan_range(struct scan *scan, unsigned long from, unsigned long to)
 			if (!pmd || !lock_table(&locked, scan->mm, pmd, scan->node))
 				continue;
 			WRITE_ONCE(*locked.link, 0);
+#ifdef CONFIG_ABIS_FULL
+			locked.table->inserted &= ~BIT_ULL(scan->node);
+#endif
 			unlock_table(&locked);
 			scan->pmds[scan->count++] = pmd;
 			if (scan->count == BATCH) {

@@ -175,7 +175,7 @@ static void publish(struct mm_struct *mm, struct numapte_mm *nm)
 	struct page *top = virt_to_page(mm->pgd);
 
 	__folio_set_pgtable(page_folio(top));
-	WRITE_ONCE(page_ptdesc(top)->pt_numapte, &nm->top);
+	numapte_table_set(page_ptdesc(top), &nm->top);
 	/* Pairs with numapte_trees(): whoever fills a root is seen by the setters, too. */
 	smp_store_release(&mm->context.numapte.mm, nm);
 	inc_mm_tlb_gen(mm);
@@ -275,7 +275,7 @@ void __numapte_mm_free(struct mm_struct *mm)
 	if (!nm)
 		return;
 	top = virt_to_page(mm->pgd);
-	page_ptdesc(top)->pt_numapte = NULL;
+	numapte_table_unset(page_ptdesc(top));
 	__folio_clear_pgtable(page_folio(top));
 	mm->context.numapte.mm = NULL;
 	numapte_reclaim_del(nm);

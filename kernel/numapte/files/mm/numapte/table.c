@@ -29,7 +29,7 @@ struct numapte_table *numapte_of(const void *entry)
 	page = virt_to_page(entry);
 	if (!PageTable(page))
 		return NULL;
-	return READ_ONCE(page_ptdesc(page)->pt_numapte);
+	return numapte_table_of(page_ptdesc(page));
 }
 
 struct numapte_table *numapte_table_alloc(enum numapte_level level, gfp_t gfp)
@@ -52,7 +52,7 @@ struct numapte_table *numapte_table_upper(struct mm_struct *mm, struct page *pag
 					  enum numapte_level level, gfp_t gfp)
 {
 	struct ptdesc *ptdesc = page_ptdesc(page);
-	struct numapte_table *table = READ_ONCE(ptdesc->pt_numapte), *spare;
+	struct numapte_table *table = numapte_table_of(ptdesc), *spare;
 
 	if (table)
 		return table;
@@ -60,15 +60,14 @@ struct numapte_table *numapte_table_upper(struct mm_struct *mm, struct page *pag
 	if (!spare)
 		return NULL;
 	spin_lock(&mm->page_table_lock);
-	table = ptdesc->pt_numapte;
+	table = numapte_table_of(ptdesc);
 	if (!table) {
 		table = spare;
 		spare = NULL;
 		/* Tables of the P4D level have no constructor, and no type. */
 		if (level == NUMAPTE_P4D)
 			__folio_set_pgtable(page_folio(page));
-		/* Zeroed, before it can be found without the lock. */
-		smp_store_release(&ptdesc->pt_numapte, table);
+		numapte_table_set(ptdesc, table);
 	}
 	spin_unlock(&mm->page_table_lock);
 	kfree(spare);
@@ -128,7 +127,7 @@ void numapte_own(struct numapte_table *table, int node, unsigned long *page)
 
 struct page *__numapte_table_pop(struct page *page)
 {
-	struct numapte_table *table = page_ptdesc(page)->pt_numapte;
+	struct numapte_table *table = numapte_table_of(page_ptdesc(page));
 	int node;
 
 	if (!table)
@@ -140,7 +139,7 @@ struct page *__numapte_table_pop(struct page *page)
 			return page_dtor(table->page[node], table->level);
 		numapte_page_free(table->page[node], table->level);
 	}
-	page_ptdesc(page)->pt_numapte = NULL;
+	numapte_table_unset(page_ptdesc(page));
 	if (table->level == NUMAPTE_P4D)
 		__folio_clear_pgtable(page_folio(page));
 	/* struct numapte_table says who may still read it. */
@@ -154,7 +153,7 @@ struct page *__numapte_table_pop(struct page *page)
  */
 void __numapte_table_drop(struct mm_struct *mm, struct page *page)
 {
-	struct numapte_table *table = page_ptdesc(page)->pt_numapte;
+	struct numapte_table *table = numapte_table_of(page_ptdesc(page));
 	struct page *replica;
 
 	if (!table || numapte_mutant(MUTANT_DEPOSIT_KEPT))

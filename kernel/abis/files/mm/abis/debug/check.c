@@ -37,7 +37,7 @@ void abis_debug_held(const char *what, const struct machine_holder *holder,
 	pr_err("%s, but CPU %d holds it: frame %#llx rights %#x pcid %u, its tlb_gen %llu of %llu\n",
 	       what, cpu, holder->physical, holder->rights, holder->pcid,
 	       per_cpu(cpu_tlbstate, cpu).ctxs[holder->pcid ? holder->pcid - 1 : 0].tlb_gen,
-	       (u64)atomic64_read(&mm->context.tlb_gen));
+	       abis_gen_of(mm, oracle_cpu(holder->apic_id)));
 	WARN_ON(1);
 }
 
@@ -84,7 +84,7 @@ void abis_debug_check(struct mm_struct *mm, unsigned long addr, pte_t pte,
 	       holder->rights, holder->pcid,
 	       per_cpu(cpu_tlbstate, oracle_cpu(holder->apic_id))
 		       .ctxs[holder->pcid ? holder->pcid - 1 : 0].tlb_gen,
-	       (u64)atomic64_read(&mm->context.tlb_gen));
+	       abis_gen_of(mm, oracle_cpu(holder->apic_id)));
 	WARN_ON(1);
 out:
 	local_irq_restore(flags);

@@ -6,8 +6,6 @@
 #include "../abis.h"
 #include "../../ceasefire/oracle.h"
 
-#define ORACLE_RETRIES	10000
-
 struct abis_checks {
 	u64 checked[ABIS_SITES][ABIS_REASONS];
 	u64 sampled[ABIS_SITES];

@@ -22,7 +22,7 @@ void abis_debug_narrowed(struct mm_struct *mm, const struct abis_hold *hold)
 	for (i = 0; i < count; i++) {
 		holder = abis_oracle_find(oracle, mm, hold->checked[i].addr, -1, true);
 		/* mprotect() has stored the new one: filled meanwhile, it is marked. */
-		if (holder && !(pte_flags(ptep_get(hold->checked[i].ptep)) & _PAGE_ACCESSED))
+		if (holder && !(pte_flags(abis_ptep_get(hold->checked[i].ptep)) & _PAGE_ACCESSED))
 			abis_debug_held("flushed on one CPU or a few", holder, mm);
 		this_cpu_inc(abis_checks.narrowed);
 	}
@@ -49,7 +49,7 @@ void abis_debug_inserted(struct mm_struct *mm, unsigned long addr, pte_t *ptep)
 	if (count)
 		this_cpu_inc(abis_checks.inserted_held);
 	holder = abis_oracle_find(oracle, mm, addr, smp_processor_id(), true);
-	if (holder && !(pte_flags(ptep_get(ptep)) & _PAGE_ACCESSED))
+	if (holder && !(pte_flags(abis_ptep_get(ptep)) & _PAGE_ACCESSED))
 		abis_debug_held("inserted", holder, mm);
 	this_cpu_inc(abis_checks.inserted);
 	local_irq_restore(flags);

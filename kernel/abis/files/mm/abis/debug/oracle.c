@@ -35,9 +35,9 @@ bool abis_oracle_must_flush(const struct machine_holder *holder, struct mm_struc
 	if (READ_ONCE(context->ctx_id) != mm->context.ctx_id)
 		return true;
 	gen = READ_ONCE(context->tlb_gen);
-	mm_gen = atomic64_read(&mm->context.tlb_gen);
+	mm_gen = abis_gen_of(mm, cpu);
 	if (!abis_owes(mm, cpu) &&
-	    (gen >= mm_gen || !abis_replay_flushes(mm, gen, mm_gen, addr)))
+	    (gen >= mm_gen || !abis_replay_flushes(mm, cpu, gen, mm_gen, addr)))
 		return false;
 	return READ_ONCE(state->loaded_mm) != mm ||
 	       READ_ONCE(per_cpu(cpu_tlbstate_shared, cpu).is_lazy);

@@ -92,7 +92,7 @@ void abis_debug_replayed(struct mm_struct *mm, const u64 *ranges, unsigned int c
 /* The slot's table is its own, not that of all new ones. */
 static struct abis_record *record_of(pte_t *ptep)
 {
-	void *table = virt_to_ptdesc(ptep)->pt_spte;
+	void *table = abis_sptes_of(virt_to_ptdesc(ptep));
 	struct abis_record *records = table + PTRS_PER_PTE * sizeof(spte_t);
 
 	return records + offset_in_page(ptep) / sizeof(*ptep);
