@@ -36,7 +36,7 @@ const BREAKS: [(&str, &str, Shows); 37] = [
     ("owed-dropped-by-handler", "owner --units 4000 --cpus 8 --nodes 2", Check),
     ("owed-paid-by-range", "owner --units 4000 --set first=migrate --set second=copy --cpus 8 --nodes 2", Stale),
     ("narrow-range-short", "zero --cpus 8 --nodes 2", Check),
-    ("narrow-drops-set-member", "anon-r-seq --units 1600 --cpus 8 --nodes 2", Check),
+    ("narrow-drops-set-member", "anon-r-seq --units 1600 --cpus 8 --nodes 2 --repeats 4", Check),
     ("narrow-is-round", "held --set scenario=alone --units 96 --cpus 8 --nodes 2", Check),
     ("batch-unpaid", "owner --units 4000 --cpus 8 --nodes 2", Stale),
     ("batch-uncached", "refault --cpus 4 --nodes 2", Check),

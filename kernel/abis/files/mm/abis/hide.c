@@ -86,6 +86,12 @@ static bool may_hide(const struct vm_area_struct *vma, pte_t pte)
 	if (pte_write(pte) || !is_read_apart(vma) || !abis_mm_is_eligible(vma->vm_mm) ||
 	    abis_mutant(ABIS_MUTANT_HIDE_NOTHING))
 		return false;
+	/*
+	 * By request the machine walks this node's tree for what is in sight, and an exchange
+	 * hides it afterwards. Neither knows of replicas.
+	 */
+	if (abis_request_msr && abis_has_trees(vma->vm_mm))
+		return false;
 	if (READ_ONCE(vma->vm_mm->context.abis.hiding) > -HIDING_DEBT)
 		return true;
 	return !(this_cpu_inc_return(sampled) % SAMPLE);
@@ -103,14 +109,9 @@ static bool is_for_itself(const struct vm_fault *vmf)
 	return vmf->flags & (FAULT_FLAG_USER | FAULT_FLAG_INTERRUPTIBLE);
 }
 
-/*
- * By request of the machine what is set is hidden afterwards, by an exchange that knows of no
- * replica. What is hidden from the start has none.
- */
 bool abis_hides_fault(const struct vm_fault *vmf, pte_t pte)
 {
-	return is_for_itself(vmf) && may_hide(vmf->vma, pte) &&
-	       !(abis_request_msr && abis_has_trees(vmf->vma->vm_mm));
+	return is_for_itself(vmf) && may_hide(vmf->vma, pte);
 }
 
 /* @pte is not present to hardware. */
@@ -148,10 +149,11 @@ void __abis_reveal(pte_t *ptep, unsigned int nr)
 }
 
 /*
- * The page table entry of @addr that this CPU's own walk would find, or NULL. Interrupts
- * off: whoever frees a page table interrupts all who run @mm first, and waits (freed page
- * tables are always flushed everywhere, and by interrupts in this Linux). One that is moved
- * to another address meanwhile is as good: what is revealed there is no less right.
+ * The page table entry of @addr in @mm's own tree, or NULL. Interrupts off: whoever frees a
+ * page table interrupts all who run @mm first, and waits (freed page tables are always flushed
+ * everywhere, and by interrupts in this Linux), or, where there are trees for nodes, waits for
+ * RCU. One that is moved to another address meanwhile is as good: what is revealed there is no
+ * less right.
  */
 static pte_t *find_lockless(struct mm_struct *mm, unsigned long addr)
 {
@@ -181,19 +183,21 @@ static pte_t *find_lockless(struct mm_struct *mm, unsigned long addr)
  * The kernel has found nothing at @addr, which is user memory, and may not fault: it is
  * in an interrupt, in an NMI, or has page faults disabled. If the page is hidden it is
  * revealed. Not while CR3 is not what the rest of the kernel thinks it is: what is read
- * then (in fill_tlb(), on the way to a reboot) has other tables, and fails. So does a CPU that
- * walks a tree of its node: what is revealed here is not revealed there. Return: try again.
+ * then (in fill_tlb(), on the way to a reboot) has other tables, and fails. A CPU that walks
+ * the tree of its node fails, too, but what is revealed here is filled there by the next
+ * access that may fault. Return: try again.
  */
 bool __abis_reveal_nofault(struct mm_struct *mm, unsigned long addr)
 {
 	unsigned long flags;
-	bool revealed = false;
+	bool is_own, revealed = false;
 	pte_t *ptep;
 
 	if (!mm || addr >= TASK_SIZE_MAX)
 		return false;
 	local_irq_save(flags);
-	if (abis_is_loaded(mm) && read_cr3_pa() == __pa(mm->pgd)) {
+	is_own = read_cr3_pa() == __pa(mm->pgd);
+	if (abis_is_loaded(mm) && (is_own || abis_has_trees(mm))) {
 		ptep = find_lockless(mm, addr);
 		revealed = ptep && reveal(ptep, _PAGE_SWA);
 		/* Somebody else has done that since. */
@@ -201,7 +205,7 @@ bool __abis_reveal_nofault(struct mm_struct *mm, unsigned long addr)
 			revealed = pte_flags(ptep_get(ptep)) & _PAGE_PRESENT;
 	}
 	local_irq_restore(flags);
-	return revealed;
+	return revealed && is_own;
 }
 
 /* The pages of a fault-around: of one VMA, and of one page table. */

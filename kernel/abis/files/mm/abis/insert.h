@@ -3,6 +3,8 @@
 #ifndef _MM_ABIS_INSERT_H
 #define _MM_ABIS_INSERT_H
 
+#include <linux/abis_fault.h>
+
 #include <asm/asm.h>
 #include <asm/msr.h>
 #include <asm/smap.h>
@@ -116,6 +118,8 @@ static inline void abis_set_private(struct mm_struct *mm, struct slot *slot)
 {
 	if (!abis_tell_inserted(mm, slot->ptep)) {
 		set_bit(_PAGE_BIT_ACCESSED, (unsigned long *)&slot->ptep->pte);
+		/* Hidden and used does not go together. */
+		abis_reveal(slot->ptep, 1);
 		flush_page(slot->addr);
 		slot->filled = false;
 		return;
