@@ -19,8 +19,17 @@ const LIBRARY_SOURCES: [&str; 5] =
 const LIBRARY_OF_THREADS: &str = "libgcc_s.so.1";
 const SYMLINKS_MAX: usize = 16;
 
-/// The file behind a path in one of the trees, whatever side of the merged /usr its package put it on.
+/// The file behind a path in one of the trees. A package may link to a file of another one.
 pub(crate) fn find(trees: &[PathBuf], path: &str) -> Option<PathBuf> {
+    let inside = Path::new(path.trim_start_matches('/'));
+    find_file(trees, path).or_else(|| {
+        let mut targets = trees.iter().filter_map(|tree| target(tree, inside));
+        targets.find_map(|target| find_file(trees, &format!("/{}", target.to_string_lossy())))
+    })
+}
+
+/// The file, whatever side of the merged /usr its package put it on.
+fn find_file(trees: &[PathBuf], path: &str) -> Option<PathBuf> {
     let other = match path.strip_prefix("/usr") {
         Some(rest) => rest.to_string(),
         None => format!("/usr{path}"),
@@ -40,11 +49,16 @@ fn resolve(tree: &Path, path: &str) -> Option<PathBuf> {
         if !kind.is_symlink() {
             return None;
         }
-        let target = fs::read_link(&full).ok()?;
-        let base = if target.is_absolute() { PathBuf::new() } else { inside.parent()?.to_path_buf() };
-        inside = lexical_join(base, &target)?;
+        inside = target(tree, &inside)?;
     }
     None
+}
+
+/// Where a link of the tree leads, as a path inside a tree.
+fn target(tree: &Path, link: &Path) -> Option<PathBuf> {
+    let target = fs::read_link(tree.join(link)).ok()?;
+    let base = if target.is_absolute() { PathBuf::new() } else { link.parent()?.to_path_buf() };
+    lexical_join(base, &target)
 }
 
 /// `None` when the target would leave the tree.
@@ -254,6 +268,22 @@ mod tests {
         trees.file("q/usr/bin/other", b"x");
         assert_eq!(find(&trees.list(), "/usr/bin/tool"), Some(trees.0.path().join("p/bin/tool")));
         assert_eq!(find(&trees.list(), "/bin/other"), Some(trees.0.path().join("q/usr/bin/other")));
+    }
+
+    #[test]
+    fn a_package_may_link_to_a_file_of_another() {
+        let trees = Trees::new();
+        trees.link("server/usr/bin/server", "check");
+        trees.link("server/usr/bin/outside", "../../../../../../etc/passwd");
+        trees.link("server/usr/bin/loop", "loop");
+        trees.link("server/usr/bin/dangling", "nothing");
+        trees.file("tools/usr/bin/check", b"x");
+        let real = Some(trees.0.path().join("tools/usr/bin/check"));
+        assert_eq!(find(&trees.list(), "/usr/bin/server"), real);
+        for path in ["/usr/bin/outside", "/usr/bin/loop", "/usr/bin/dangling"] {
+            assert_eq!(find(&trees.list(), path), None, "{path}");
+        }
+        assert_eq!(gather(&trees.list(), &["/usr/bin/server"]).packages(trees.0.path()), set(&["tools"]));
     }
 
     #[test]
