@@ -3,14 +3,16 @@
 
 use ceasefire_base::Result;
 use ceasefire_results::compare::Mapping;
+use ceasefire_results::paper::figures::EVALUATIONS;
 use ceasefire_run::kernels::{Kernels, Source, USUAL};
 use ceasefire_run::luggage::Luggage;
 use ceasefire_run::machine::{Emulator, MachineSpec};
+use ceasefire_run::mmtests;
 use ceasefire_run::plan::ThreadMode;
 use ceasefire_run::request::GuestSpec;
 use ceasefire_run::tlb::Tlb;
 use ceasefire_run::words::{self, OUT};
-use ceasefire_run::{mmtests, paper};
+use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -77,7 +79,7 @@ pub enum Verb {
     Demo(Demo),
     /// Measure every workload on up to 16 CPUs, and count instructions (long)
     All(Output),
-    /// Repeat the paper's evaluation, each of its figures beside ours; an interrupted run
+    /// Repeat a paper's evaluation, each of its figures beside ours; an interrupted run
     /// resumes
     Paper(Paper),
     /// Measure chosen workloads on chosen kernels and machines
@@ -394,8 +396,15 @@ impl Run {
     }
 }
 
+fn papers() -> PossibleValuesParser {
+    PossibleValuesParser::new(EVALUATIONS.iter().map(|evaluation| evaluation.id))
+}
+
 #[derive(Debug, Args)]
 pub struct Paper {
+    /// Which paper's, by the mechanism that it is about
+    #[arg(value_name = "PAPER", default_value = EVALUATIONS[0].id, value_parser = papers())]
+    pub evaluation: String,
     /// Figures by name: figure-5, tlb-capacity, … [default: all]
     #[arg(long, value_name = "FIGURE,…", value_delimiter = ',')]
     pub only: Vec<String>,
@@ -405,13 +414,17 @@ pub struct Paper {
     /// How often each row is measured [default: 5]
     #[arg(long, value_name = "N")]
     pub repeats: Option<u32>,
-    /// Kernels as NAME or NAME:MODE, the unchanged one first
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',', default_value = paper::KERNELS)]
-    pub kernel: Vec<String>,
+    /// The same, each in a boot of its own: for figures to publish
+    #[arg(long, value_name = "N", conflicts_with_all = ["repeats", "quick"])]
+    pub boots: Option<u32>,
+    /// Kernels as NAME or NAME:MODE, the unchanged one first [default: vanilla and the paper's,
+    /// off and in its modes]
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub kernel: Option<Vec<String>>,
     /// Directory for paper.html, paper.json and the logs; boots whose logs are there are not
-    /// repeated
-    #[arg(long, value_name = "DIR", default_value = paper::OUT)]
-    pub out: PathBuf,
+    /// repeated [default: out/paper, or out/paper-NAME]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
     /// Print the rows as JSON instead of a table
     #[arg(long)]
     pub json: bool,

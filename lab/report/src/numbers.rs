@@ -42,6 +42,15 @@ pub fn with_range(spread: Spread) -> String {
     }
 }
 
+/// The same for the cell of a published table: `7.00 [6.00, 8.00]`.
+pub(crate) fn in_cell(spread: Spread) -> String {
+    let (low, high) = (figure(spread.min), figure(spread.max));
+    match low == high {
+        true => figure(spread.median),
+        false => format!("{} [{low}, {high}]", figure(spread.median)),
+    }
+}
+
 /// A whole number with thousands separators.
 pub fn grouped(value: f64) -> String {
     let digits = format!("{:.0}", value.abs());

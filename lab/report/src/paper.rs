@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The paper's evaluation for a reader: one page, or words for a terminal.
+//! A paper's evaluation for a reader: one page, or words for a terminal.
+pub(crate) mod blocks;
 mod page;
 mod words;
 

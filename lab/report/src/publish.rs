@@ -5,16 +5,17 @@
 use crate::ceiling::{ceiling_table, is_ceiling};
 use crate::cost::{cost_table, is_cost};
 use crate::net::{is_net, net_table};
-use crate::numbers::{figure, grouped, median, prose_percent};
-use crate::paper::found;
+use crate::numbers::{figure, grouped, in_cell, median};
+use crate::paper::blocks;
 use crate::picture;
 use crate::rows::list;
 use crate::summary::{Change, Line, Rise, Summary};
 use crate::walks::{is_walks, walks_table};
 use ceasefire_base::text::{count, width, wrap};
 use ceasefire_base::{disk, Error, Result};
+use ceasefire_results::paper::figures::{Evaluation, EVALUATIONS};
 use ceasefire_results::paper::Paper;
-use ceasefire_results::schema::{Environment, Results, Row};
+use ceasefire_results::schema::{Control, Environment, Results, Row};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,7 +23,6 @@ use std::path::{Path, PathBuf};
 /// Below the checkout.
 const DATA: &str = "docs/measured/data";
 const DEMO: &str = "demo.json";
-const PAPER: &str = "paper.json";
 const ENDING: &str = ".json";
 const BOOTS_LEAST: u32 = 5;
 const PICTURE: &str = "docs/demo.svg";
@@ -32,7 +32,7 @@ const CLOSE: &str = "<!-- end -->";
 const APPLICATIONS: &str = "app";
 
 /// Blocks by name.
-type Blocks = BTreeMap<String, String>;
+pub(crate) type Blocks = BTreeMap<String, String>;
 
 /// Keeps the results that are to be published as `kept_as`, and fills every document from them. Returns the files that
 /// changed. Results that do not name the commit that measured them are refused, and those of few boots.
@@ -47,9 +47,18 @@ pub fn publish(root: &Path, bytes: &[u8], name: &str, kept_as: &str) -> Result<V
             .remedy("measure again, in a git checkout")),
     };
     let (file, text) = if Paper::is_meant(bytes) {
-        let paper = Paper::from_json(bytes, name)?;
+        let mut paper = Paper::from_json(bytes, name)?;
         whole(&paper.environment)?;
-        (PAPER.into(), serde_json::to_string(&reduced_paper(paper)))
+        paper.environment = slim(&paper.environment);
+        if !paper.is_of_boots || paper.repeats < BOOTS_LEAST {
+            return Err(Error::usage(format!(
+                "{name} is of {}, and published figures are of at least {BOOTS_LEAST} boots",
+                paper.times()
+            ))
+            .remedy(format!("measure again: make paper BOOTS={BOOTS_LEAST}")));
+        }
+        blocks::reduced(&mut paper);
+        (file_of_paper(paper.table()), serde_json::to_string(&paper))
     } else {
         let results = Results::from_json(bytes, name)?;
         results.reportable()?;
@@ -102,8 +111,10 @@ fn differing(root: &Path) -> Result<Vec<(PathBuf, Vec<String>, String)>> {
             list.push((path, vec!["the picture".into()], drawn));
         }
     }
-    if let Some(bytes) = kept(root, PAPER)? {
-        blocks.extend(of_paper(&Paper::from_json(&bytes, PAPER)?));
+    for file in EVALUATIONS.iter().map(file_of_paper) {
+        if let Some(bytes) = kept(root, &file)? {
+            blocks.extend(blocks::blocks(&Paper::from_json(&bytes, &file)?));
+        }
     }
     for file in others(root)? {
         let Some(bytes) = kept(root, &file)? else { continue };
@@ -147,14 +158,18 @@ fn of_enough_boots(results: &Results, name: &str) -> Result<()> {
     )))
 }
 
-/// Below DATA. The paper has a form of its own.
+fn file_of_paper(evaluation: &Evaluation) -> String {
+    format!("{}{ENDING}", blocks::stem(evaluation))
+}
+
+/// Below DATA. Papers have a form of their own.
 fn file_of(name: &str) -> Result<String> {
     let is_word = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-');
     let file = format!("{name}{ENDING}");
-    match is_word && file != PAPER {
+    match is_word && !EVALUATIONS.iter().any(|evaluation| file_of_paper(evaluation) == file) {
         true => Ok(file),
         false => Err(Error::usage(format!("results cannot be kept as '{name}'"))
-            .remedy("give --as a name of small letters and dashes, other than paper")),
+            .remedy("give --as a name of small letters and dashes, other than a paper's")),
     }
 }
 
@@ -169,7 +184,8 @@ fn others(root: &Path) -> Result<Vec<String>> {
     for entry in entries {
         let name = entry.map_err(|error| disk::error("read", &data, &error))?.file_name();
         let name = name.to_string_lossy().into_owned();
-        if name.ends_with(ENDING) && ![DEMO, PAPER].contains(&name.as_str()) {
+        let is_paper = EVALUATIONS.iter().any(|evaluation| file_of_paper(evaluation) == name);
+        if name.ends_with(ENDING) && name != DEMO && !is_paper {
             found.push(name);
         }
     }
@@ -295,15 +311,6 @@ fn slim(environment: &Environment) -> Environment {
         words.join(" ")
     });
     Environment { mechanisms: Vec::new(), cpu_flags: None, command, ..environment.clone() }
-}
-
-fn reduced_paper(mut paper: Paper) -> Paper {
-    paper.environment = slim(&paper.environment);
-    for measured in &mut paper.figures {
-        measured.rows.clear();
-        measured.commands.clear();
-    }
-    paper
 }
 
 fn of_demo(results: &Results) -> Result<Blocks> {
@@ -493,13 +500,18 @@ fn demo_table(results: &Results, summary: &Summary) -> String {
         text += &format!("\n{}", wrapped(&words, ""));
     }
     text += &format!("\n{}\n", wrapped(&format!("What rose beside it: {rose}."), ""));
-    let held = results.controls.iter().filter(|control| control.ok == Some(true)).count();
-    let mut words = format!("{held} of {} control figures hold.", results.controls.len());
+    let mut words = held(&results.controls);
     if let Some(checked) = results.rows.iter().filter_map(|row| row.checked).reduce(u64::saturating_add) {
         let wrong: u64 = results.rows.iter().filter_map(|row| row.violations).sum();
         words += &format!(" {} elisions were checked, {wrong} were wrong.", grouped(checked as f64));
     }
     text + &wrapped(&format!("{words} {}", unmeasured(results)), "")
+}
+
+/// `18 of 18 control figures hold.`
+pub(crate) fn held(controls: &[Control]) -> String {
+    let held = controls.iter().filter(|control| control.ok == Some(true)).count();
+    format!("{held} of {} control figures hold.", controls.len())
 }
 
 /// `2 rows skipped, 0 failed.`
@@ -510,9 +522,7 @@ pub(crate) fn unmeasured(results: &Results) -> String {
 fn demo_row(line: &Line, has_ranges: bool, knows_needed: bool) -> String {
     let value = |row: Option<&Row>| match row.and_then(|row| row.received_per_unit) {
         None => "-".to_string(),
-        Some(spread) if has_ranges && figure(spread.min) != figure(spread.max) => {
-            format!("{} [{}, {}]", figure(spread.median), figure(spread.min), figure(spread.max))
-        }
+        Some(spread) if has_ranges => in_cell(spread),
         Some(spread) => figure(spread.median),
     };
     let mut cells = vec![format!("`{}`", line.name), value(Some(line.base))];
@@ -537,33 +547,6 @@ pub(crate) fn minus(text: &str) -> String {
         "-" => text.into(),
         text => text.replace('-', "\u{2212}"),
     }
-}
-
-fn of_paper(paper: &Paper) -> Blocks {
-    let mut text = wrapped(
-        &format!(
-            "Condition: {}.",
-            condition(&paper.environment, None, count(u64::from(paper.repeats), "repeat"))
-        ),
-        "",
-    );
-    text += &format!("\n{}", wrapped(&format!("Sources: {}.", hashes(&paper.environment)), ""));
-    text += "\n| section | what | kernel | the paper | here |\n|---|---|---|---|---|\n";
-    for (section, entry) in
-        paper.figures.iter().flat_map(|m| m.compared.iter().map(|entry| (&m.section, entry)))
-    {
-        let here = minus(&found(entry));
-        let here = if entry.is_reached() == Some(false) { format!("**{here}**") } else { here };
-        let aside = if entry.is_aside { " (beside it)" } else { "" };
-        text += &format!(
-            "| {section} | {}, {}{aside} | {} | {} | {here} |\n",
-            entry.workload,
-            entry.quantity,
-            entry.kernel,
-            prose_percent(entry.paper_percent)
-        );
-    }
-    Blocks::from([("paper-table".into(), text)])
 }
 
 #[cfg(test)]

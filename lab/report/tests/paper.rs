@@ -3,10 +3,11 @@
 #[path = "../../results/tests/sample/mod.rs"]
 mod sample;
 
-use ceasefire_base::Kind;
+use ceasefire_base::{Error, Kind};
 use ceasefire_report::paper::{html, render};
+use ceasefire_report::publish;
 use ceasefire_report::table::Options;
-use ceasefire_results::paper::figures::{Figure, Work, FIGURES};
+use ceasefire_results::paper::figures::{Evaluation, Figure, Work, EVALUATIONS};
 use ceasefire_results::paper::{Measured, Paper, SCHEMA};
 use ceasefire_results::schema::{Control, Results, Row, Tlb, Unmeasured};
 use ceasefire_results::stats::Spread;
@@ -34,9 +35,10 @@ fn rows_of(work: &Work, kernel: (&str, Option<&str>)) -> Vec<Row> {
                         mode: kernel.1.map(String::from),
                         vcpus,
                         threads,
-                        nodes: 1,
+                        nodes: work.nodes.unwrap_or(1),
                         repeats: 5,
                         unit: "page".into(),
+                        kernel_args: (!work.kernel_args.is_empty()).then(|| work.kernel_args.into()),
                         units: 100,
                         cost: work.cost,
                         set: point.set_words(),
@@ -44,6 +46,13 @@ fn rows_of(work: &Work, kernel: (&str, Option<&str>)) -> Vec<Row> {
                         sent_per_unit: if work.cost { None } else { spread(others.min(1.0) * kept) },
                         received_per_unit: if work.cost { None } else { spread(others * kept) },
                         walks_per_unit: spread(if is_changed { 4.0 } else { 2.0 }),
+                        reads_local_user_per_unit: work.nodes.and_then(|_| spread(1.0)),
+                        reads_remote_user_per_unit: work.nodes.and_then(|_| spread(3.0 * kept)),
+                        extra: work
+                            .nodes
+                            .map(|_| ("page_table_kib".to_string(), 400.0))
+                            .into_iter()
+                            .collect(),
                         instructions_per_unit: if work.cost { spread(1000.0 * paid) } else { None },
                         cycles_modelled_per_unit: if work.cost { spread(2000.0 * paid) } else { None },
                         ..Row::default()
@@ -55,7 +64,7 @@ fn rows_of(work: &Work, kernel: (&str, Option<&str>)) -> Vec<Row> {
     rows
 }
 
-fn measured(figure: &Figure) -> Measured {
+fn measured(figure: &'static Figure) -> Measured {
     let labels = ["vanilla", "k (off)", "k (full)"].map(String::from);
     let mut results = Results::new(sample::environment(&["vanilla", "k"]));
     for kernel in KERNELS {
@@ -71,8 +80,14 @@ fn measured(figure: &Figure) -> Measured {
 }
 
 fn paper(ids: &[&str]) -> Paper {
+    of(&EVALUATIONS[0], ids)
+}
+
+fn of(evaluation: &'static Evaluation, ids: &[&str]) -> Paper {
     let mut paper = Paper {
         schema: SCHEMA.into(),
+        evaluation: evaluation.id.into(),
+        is_of_boots: false,
         environment: sample::environment(&["vanilla", "k"]),
         repeats: 5,
         kernels: ["vanilla", "k (off)", "k (full)"].map(String::from).to_vec(),
@@ -81,7 +96,8 @@ fn paper(ids: &[&str]) -> Paper {
         figures: Vec::new(),
     };
     // Put in another order than the table's.
-    for figure in FIGURES.iter().rev().filter(|figure| ids.is_empty() || ids.contains(&figure.id)) {
+    for figure in evaluation.figures.iter().rev().filter(|figure| ids.is_empty() || ids.contains(&figure.id))
+    {
         paper.put(measured(figure));
     }
     paper
@@ -111,6 +127,7 @@ fn a_file_is_read_as_it_was_written_and_nothing_else_is() {
     for (wrong, fragment) in [
         (text.replace("ceasefire.paper/1", "ceasefire.paper/2"), "another form"),
         (text.replace("\"repeats\": 5", "\"repeats\": \"many\""), "not a file of the paper"),
+        (text.replace("\"evaluation\": \"abis\"", "\"evaluation\": \"another\""), "is not known here"),
         ("{}".into(), "not a file of the paper"),
         (text.replacen("\"min\": 6.93", "\"min\": 8.93", 1), "contradicts"),
     ] {
@@ -119,6 +136,52 @@ fn a_file_is_read_as_it_was_written_and_nothing_else_is() {
         assert_eq!(error.kind, Kind::Usage);
         assert!(error.message.contains(fragment) && error.remedy.is_some(), "{error:?}");
     }
+}
+
+#[test]
+fn a_document_gets_its_claims_and_a_table_for_each_figure() {
+    let published = |paper: &Paper, block: &str| -> Result<String, Error> {
+        let root = tempfile::tempdir().expect("a directory");
+        std::fs::create_dir(root.path().join("docs")).expect("a directory");
+        let page = format!("<!-- figures: {block} -->\n<!-- end -->\n");
+        std::fs::write(root.path().join("README.md"), page).expect("a page");
+        publish::publish(root.path(), paper.to_json()?.as_bytes(), "run", "demo")?;
+        assert_eq!(publish::check(root.path()).expect("checked"), Vec::<String>::new());
+        Ok(std::fs::read_to_string(root.path().join("README.md")).expect("a page").replace('\n', " "))
+    };
+    let mut paper = of(&EVALUATIONS[1], &[]);
+    paper.environment.commit = Some("0123456789ab".into());
+    let error = published(&paper, "x").expect_err("repeats of one boot");
+    assert!(error.message.contains("is of 5 repeats") && error.remedy.expect("one").contains("BOOTS=5"));
+    paper.is_of_boots = true;
+    let block = |name: &str| published(&paper, name).expect("published");
+    let page = block("paper-numapte-table");
+    assert!(
+        page.contains("| spinners | munmap, received | k (full) | \u{2212}100.0 % | **\u{2212}98.0 %** |"),
+        "{page}"
+    );
+    assert!(page.contains("median of 5 boots") && page.contains("0 rows skipped, 0 failed"), "{page}");
+    let page = block("paper-numapte-spinners");
+    for line in [
+        "| received per unit | `vanilla` | `k (full)` |",
+        "| `mprotect`, 13 threads | 12.0 [11.9, 12.1] | 0.240 [0.238, 0.242] |",
+        "What rose beside it: `mprotect`, 1 thread: walks 2.00 to 4.00 (`k (full)`);",
+    ] {
+        assert!(page.contains(line), "{line}\n{page}");
+    }
+    let page = block("paper-numapte-shared");
+    assert!(page.contains("| `region, munmap`, other nodes that have read it: 3 | 15.0"), "{page}");
+    let page = block("paper-numapte-walks");
+    assert!(
+        page.contains("| `gups`, PTE reads, priced in local ones | 5.50 [")
+            && page.contains("`gups`, PTEs read on"),
+        "{page}"
+    );
+    let page = block("paper-numapte-memory");
+    assert!(
+        page.contains("| pages of page tables | ") && page.contains("| `region, private` | 100 | 100 |"),
+        "{page}"
+    );
 }
 
 /// What was measured before `hardware` was what processors do is not published as today's.
@@ -144,16 +207,28 @@ fn the_machine_of_an_old_evaluation_is_called_by_its_new_name() {
 
 #[test]
 fn every_figure_stands_on_the_page_with_claim_gain_and_loss() {
-    let page = html(&paper(&[])).expect("a page");
-    for figure in FIGURES {
-        assert!(
-            page.contains(figure.title)
-                && page.contains(figure.unanswered.split(' ').next().expect("a word"))
-        );
-        for claim in figure.claims {
-            assert!(page.contains(claim.words), "{}: {}", figure.id, claim.words);
+    for evaluation in EVALUATIONS {
+        let page = html(&of(evaluation, &[])).expect("a page");
+        for figure in evaluation.figures {
+            assert!(
+                page.contains(figure.title)
+                    && page.contains(figure.unanswered.split(' ').next().expect("a word"))
+            );
+            for claim in figure.claims {
+                assert!(page.contains(claim.words), "{}: {}", figure.id, claim.words);
+            }
+            for (name, ..) in figure.shown() {
+                assert!(page.contains(name), "{}: {name}", figure.id);
+            }
+        }
+        assert!(page.contains(evaluation.title));
+        let all = of(evaluation, &[]);
+        let claims = all.figures.iter().flat_map(|measured| &measured.compared);
+        for claim in claims.filter(|claim| claim.kernel == "k (full)") {
+            assert!(claim.percent.is_some(), "{}: {} {}", evaluation.id, claim.workload, claim.quantity);
         }
     }
+    let page = html(&paper(&[])).expect("a page");
     for expected in [
         "\u{2212}98.0 %", // received
         "reached",
@@ -216,7 +291,7 @@ fn a_failed_control_or_a_violation_makes_no_page() {
         nodes: 1,
     });
     assert_eq!(html(&doubtful).expect_err("refused").kind, Kind::Failed);
-    let figure = FIGURES.first().expect("a figure");
+    let figure = &EVALUATIONS[0].figures[0];
     let mut results = Results::new(sample::environment(&["vanilla"]));
     results.rows = vec![Row { violations: Some(1), ..Row::default() }];
     assert!(Measured::new(figure, results, &["vanilla".into()], Vec::new()).is_err());
@@ -277,7 +352,7 @@ fn a_list_has_a_mean_of_changes_and_a_change_of_sums() {
         row("app-pigz", Some("full"), 2.0),
     ];
     let labels = ["vanilla", "k (full)"].map(String::from);
-    let figure = FIGURES.iter().find(|figure| figure.id == "figure-8").expect("known");
+    let figure = EVALUATIONS[0].figure("figure-8").expect("known");
     let measured = Measured::new(figure, results, &labels, Vec::new()).expect("reportable");
     let found: Vec<Option<i64>> =
         measured.compared.iter().map(|entry| entry.percent.map(|p| (p * 10.0).round() as i64)).collect();

@@ -168,10 +168,8 @@ impl Results {
     /// Pages of page tables at the end: the process's own (`page_table_kib`) and those that mechanisms keep beside them, of
     /// the medians. `None` where the workload or no mechanism says.
     pub fn table_pages(&self, row: &Row) -> Option<f64> {
-        let own = row.extra.get("page_table_kib")? / PAGE_KIB;
-        let described = Described::of(&self.environment.mechanisms);
-        let beside = described.of_total(&row.mechanisms, Total::TablePages).map(|spread| spread.median);
-        beside.reduce(|sum, pages| sum + pages).map(|beside| own + beside)
+        let (own, beside) = table_pages(&self.environment.mechanisms, row)?;
+        beside.map(|beside| own + beside)
     }
 
     /// The mechanisms that count at sites of the kernel.
@@ -181,6 +179,21 @@ impl Results {
         let has_sites = |mechanism: &&Mechanism| mechanism.counter.iter().any(Counter::is_of_sites);
         self.environment.mechanisms.iter().filter(has_sites).filter(is_counted)
     }
+}
+
+/// The process's own and those beside them.
+fn table_pages(mechanisms: &[Mechanism], row: &Row) -> Option<(f64, Option<f64>)> {
+    let own = row.extra.get("page_table_kib")? / PAGE_KIB;
+    let described = Described::of(mechanisms);
+    let beside = described.of_total(&row.mechanisms, Total::TablePages).map(|spread| spread.median);
+    Some((own, beside.reduce(|sum, pages| sum + pages)))
+}
+
+/// As [`Results::table_pages`], of a row alone; where no mechanism keeps any, the process's own.
+pub(crate) fn table_pages_of(row: &Row) -> Option<f64> {
+    let mut known = Vec::new();
+    describe(&mut known, row.mechanisms.keys());
+    table_pages(&known, row).map(|(own, beside)| own + beside.unwrap_or_default())
 }
 
 /// What is known of one site, by the name of the description (`SITE_idle`).

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `ceasefire.paper/1`: the paper's evaluation done again. Rows as in a results file, by figure, each held against what
+//! `ceasefire.paper/1`: a paper's evaluation done again. Rows as in a results file, by figure, each held against what
 //! the paper says. Fields are added, never renamed; null means "not measured".
 
 pub mod figures;
@@ -8,8 +8,8 @@ use crate::compare::{self, Mapping, Side};
 use crate::schema::{About, Control, Environment, Results, Row, Unmeasured};
 use crate::stats::Spread;
 use crate::{mechanism, old};
-use ceasefire_base::{Error, Result};
-use figures::{Figure, Quantity, FIGURES, MEAN, SUM};
+use ceasefire_base::{text::count, Error, Result};
+use figures::{Evaluation, Figure, Quantity, Work, EVALUATIONS, MEAN, SUM};
 use serde::{Deserialize, Serialize};
 
 pub const SCHEMA: &str = "ceasefire.paper/1";
@@ -33,8 +33,14 @@ const LOSSES: &[&str] = &[
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Paper {
     pub schema: String,
+    /// Which paper's: [`Evaluation::id`]. The first file of this form had one alone.
+    #[serde(default = "first")]
+    pub evaluation: String,
     pub environment: Environment,
     pub repeats: u32,
+    /// Each repeat is a boot of its own.
+    #[serde(default)]
+    pub is_of_boots: bool,
     /// As rows are labelled; the baseline first.
     pub kernels: Vec<String>,
     pub controls: Vec<Control>,
@@ -105,10 +111,14 @@ pub struct Loss {
     pub percent: Option<f64>,
 }
 
+fn first() -> String {
+    EVALUATIONS[0].id.into()
+}
+
 impl Measured {
     /// `kernels`: labels, the baseline first. `results` holds this figure's rows alone.
     pub fn new(
-        figure: &Figure,
+        figure: &'static Figure,
         results: Results,
         kernels: &[String],
         commands: Vec<String>,
@@ -120,7 +130,7 @@ impl Measured {
             title: figure.title.into(),
             section: figure.section.into(),
             compared: compared(figure, &results.rows, kernels),
-            losses: losses(&results, kernels)?,
+            losses: losses(figure, &results, kernels)?,
             rows: results.rows,
             skipped: results.skipped,
             failed: results.failed,
@@ -142,6 +152,16 @@ pub fn with_others(kernels: &[String], rows: &[Row]) -> Vec<String> {
 }
 
 impl Paper {
+    /// The table of its figures.
+    pub fn table(&self) -> &'static Evaluation {
+        figures::evaluation(&self.evaluation).unwrap_or(&EVALUATIONS[0])
+    }
+
+    /// `5 boots`, or `5 repeats` of one.
+    pub fn times(&self) -> String {
+        count(u64::from(self.repeats), if self.is_of_boots { "boot" } else { "repeat" })
+    }
+
     pub fn figure(&self, id: &str) -> Option<&Measured> {
         self.figures.iter().find(|measured| measured.id == id)
     }
@@ -150,7 +170,8 @@ impl Paper {
     pub fn put(&mut self, measured: Measured) {
         self.figures.retain(|known| known.id != measured.id);
         self.figures.push(measured);
-        self.figures.sort_by_key(|measured| FIGURES.iter().position(|figure| figure.id == measured.id));
+        let table = self.table().figures;
+        self.figures.sort_by_key(|measured| table.iter().position(|figure| figure.id == measured.id));
     }
 
     /// Whether figures of both may stand on one page.
@@ -168,7 +189,8 @@ impl Paper {
                 .qemu
                 .as_ref()
                 .map(|qemu| (qemu.sha256.clone(), qemu.accel.clone(), qemu.slice_us));
-            (kernels, machine, environment.workloads.clone(), paper.kernels.clone(), paper.repeats)
+            let how = (paper.evaluation.clone(), paper.kernels.clone(), paper.repeats, paper.is_of_boots);
+            (how, kernels, machine, environment.workloads.clone())
         };
         of(self) == of(other)
     }
@@ -216,6 +238,14 @@ impl Paper {
             return Err(Error::usage(format!("{name} is written in another form than {SCHEMA}"))
                 .remedy("use the ceasefire that wrote it, or measure again"));
         }
+        if figures::evaluation(&paper.evaluation).is_none() {
+            let known: Vec<&str> = EVALUATIONS.iter().map(|evaluation| evaluation.id).collect();
+            return Err(Error::usage(format!(
+                "{name} is of a paper that is not known here: {}",
+                paper.evaluation
+            ))
+            .remedy(format!("use the ceasefire that wrote it; this one knows {}", known.join(", "))));
+        }
         for measured in &paper.figures {
             paper.results(measured).check(name)?;
             let compared =
@@ -239,14 +269,14 @@ fn change(old: Spread, new: Spread) -> Option<f64> {
 }
 
 /// Each claim on each kernel but the baseline and those that are off, where most threads ran.
-fn compared(figure: &Figure, rows: &[Row], kernels: &[String]) -> Vec<Compared> {
+fn compared(figure: &'static Figure, rows: &[Row], kernels: &[String]) -> Vec<Compared> {
     let Some((baseline, others)) = kernels.split_first() else { return Vec::new() };
     let mut list = Vec::new();
     for claim in figure.claims {
         for kernel in others.iter().filter(|label| !is_off(label)) {
-            let widest = |name: &str| {
+            let widest = |(_, work, name): (&str, &Work, &str)| {
                 rows.iter()
-                    .filter(|row| row.kernel_label() == *baseline && row.workload == name)
+                    .filter(|row| row.kernel_label() == *baseline && row.workload == name && work.is_of(row))
                     .filter(|row| {
                         claim.quantity.get(row).is_some() || is_without_targets(claim.quantity, row)
                     })
@@ -269,16 +299,14 @@ fn compared(figure: &Figure, rows: &[Row], kernels: &[String]) -> Vec<Compared> 
                 percent: None,
                 elided: None,
             };
-            let names: Vec<&str> = match claim.workload {
-                MEAN | SUM => figure.works.iter().flat_map(|work| work.workloads).copied().collect(),
-                one => vec![one],
-            };
+            let is_of_list = [MEAN, SUM].contains(&claim.workload);
+            let shown = figure.shown().filter(|(name, ..)| is_of_list || *name == claim.workload);
             let (mut changes, mut sums) = (Vec::new(), (0.0, 0.0));
-            for base in names.iter().filter_map(|name| widest(name)) {
+            for base in shown.filter_map(widest) {
                 let Some(row) = row_of(rows, kernel, base) else { continue };
                 let (old, new) = (claim.quantity.get(base), claim.quantity.get(row));
                 (entry.threads, entry.vcpus, entry.repeats) = (base.threads, base.vcpus, row.repeats);
-                if ![MEAN, SUM].contains(&claim.workload) {
+                if !is_of_list {
                     (entry.baseline, entry.here, entry.unit) = (old, new, base.unit.clone());
                     entry.elided = row.elided.map(|elided| elided.pages);
                 }
@@ -301,23 +329,19 @@ fn compared(figure: &Figure, rows: &[Row], kernels: &[String]) -> Vec<Compared> 
 
 /// What is left of the baseline's count at each point, in per cent: a curve a workload.
 pub fn left(
-    figure: &Figure,
+    figure: &'static Figure,
     measured: &Measured,
     quantity: Quantity,
     (baseline, kernel): (&str, &str),
 ) -> Vec<(&'static str, Vec<(u32, Spread)>)> {
     let mut curves = Vec::new();
-    for work in figure.works {
-        for name in work.workloads {
-            let value = |label: &str, point: &figures::Point| {
-                let is_it =
-                    |row: &&Row| row.workload == *name && row.kernel_label() == label && point.is_of(row);
-                quantity.get(measured.rows.iter().find(is_it)?)
-            };
-            let of = |point| share(value(baseline, point)?, value(kernel, point)?);
-            curves
-                .push((*name, work.points.iter().filter_map(|point| Some((point.at, of(point)?))).collect()));
-        }
+    for (shown, work, name) in figure.shown() {
+        let value = |label: &str, point: &figures::Point| {
+            let is_it = |row: &&Row| row.workload == name && row.kernel_label() == label && point.is_of(row);
+            quantity.get(measured.rows.iter().find(is_it)?)
+        };
+        let of = |point| share(value(baseline, point)?, value(kernel, point)?);
+        curves.push((shown, work.points.iter().filter_map(|point| Some((point.at, of(point)?))).collect()));
     }
     curves
 }
@@ -341,16 +365,21 @@ pub fn is_off(label: &str) -> bool {
     label.ends_with("(off)")
 }
 
-fn losses(results: &Results, kernels: &[String]) -> Result<Vec<Loss>> {
+/// What tells rows of one figure apart beside workload, threads and shape.
+fn place_of(row: &Row) -> [&Option<String>; 3] {
+    [&row.tlb, &row.set, &row.kernel_args]
+}
+
+fn losses(figure: &Figure, results: &Results, kernels: &[String]) -> Result<Vec<Loss>> {
     let Some((baseline, others)) = kernels.split_first() else { return Ok(Vec::new()) };
     let side = |label: &str| {
         let row = results.rows.iter().find(|row| row.kernel_label() == label)?;
         Some(Side { kernel: row.kernel.clone(), mode: row.mode.clone() })
     };
-    let mut places: Vec<(&Option<String>, &Option<String>)> = Vec::new();
+    let mut places: Vec<[&Option<String>; 3]> = Vec::new();
     for row in &results.rows {
-        if !places.contains(&(&row.tlb, &row.set)) {
-            places.push((&row.tlb, &row.set));
+        if !places.contains(&place_of(row)) {
+            places.push(place_of(row));
         }
     }
     let mut found = Vec::new();
@@ -358,7 +387,7 @@ fn losses(results: &Results, kernels: &[String]) -> Result<Vec<Loss>> {
         let (Some(a), Some(b)) = (side(baseline), side(kernel)) else { continue };
         for place in &places {
             let here = Results {
-                rows: results.rows.iter().filter(|row| (&row.tlb, &row.set) == *place).cloned().collect(),
+                rows: results.rows.iter().filter(|row| place_of(row) == *place).cloned().collect(),
                 ..Results::new(results.environment.clone())
             };
             let mapping = Mapping { a: a.clone(), b: b.clone() };
@@ -371,17 +400,24 @@ fn losses(results: &Results, kernels: &[String]) -> Result<Vec<Loss>> {
                         && change.size() > LOSS_PERCENT
                         && change.b.median - change.a.median > LOSS_PER_UNIT
                 };
-                found.extend(row.changes.iter().filter(is_loss).map(|change| Loss {
-                    workload: row.b.workload.clone(),
-                    kernel: kernel.clone(),
-                    threads: row.b.threads,
-                    vcpus: row.b.vcpus,
-                    at: place.1.clone().or_else(|| place.0.clone().filter(|tlb| tlb != figures::TLB)),
-                    figure: change.figure.clone(),
-                    unit: row.unit.clone(),
-                    baseline: change.a,
-                    here: change.b,
-                    percent: change.percent,
+                found.extend(row.changes.iter().filter(is_loss).map(|change| {
+                    Loss {
+                        workload: here
+                            .rows
+                            .iter()
+                            .find(|known| known.workload == row.b.workload && known.cost == row.b.cost)
+                            .map_or(row.b.workload.as_str(), |known| figure.name_of(known))
+                            .into(),
+                        kernel: kernel.clone(),
+                        threads: row.b.threads,
+                        vcpus: row.b.vcpus,
+                        at: place[1].clone().or_else(|| place[0].clone().filter(|tlb| tlb != figures::TLB)),
+                        figure: change.figure.clone(),
+                        unit: row.unit.clone(),
+                        baseline: change.a,
+                        here: change.b,
+                        percent: change.percent,
+                    }
                 }));
             }
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `make paper`: from the table of figures to boots, from boots to the paper's evaluation. A plan is pure; a run takes
+//! `make paper`: from a table of figures to boots, from boots to a paper's evaluation. A plan is pure; a run takes
 //! what an earlier one has measured from its logs.
 
 use crate::catalog::Catalog;
@@ -17,7 +17,7 @@ use crate::words::{self, Line, Output};
 use ceasefire_artifacts::Context;
 use ceasefire_base::progress::clock;
 use ceasefire_base::{exec, Error, Kind, Result};
-use ceasefire_results::paper::figures::{self, Figure, Work, CONTROLS, FIGURES};
+use ceasefire_results::paper::figures::{Evaluation, Figure, Work, EVALUATIONS};
 use ceasefire_results::paper::{Measured, Paper, SCHEMA};
 use ceasefire_results::schema::{Results, Unmeasured};
 use std::path::{Path, PathBuf};
@@ -26,16 +26,13 @@ use std::time::Duration;
 /// As the paper.
 pub const REPEATS: u32 = 5;
 pub const REPEATS_QUICK: u32 = 2;
-/// The unchanged kernel first.
-pub const KERNELS: &str = ceasefire_results::paper::figures::KERNELS;
-pub const OUT: &str = "out/paper";
 const SEED: u64 = 1;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
+    pub evaluation: &'static Evaluation,
     /// Figures by name; all where none is named.
     pub only: Vec<String>,
-    pub repeats: u32,
+    pub times: Times,
     /// NAME or NAME:MODE, the unchanged one first.
     pub kernels: Vec<String>,
     pub output: Output,
@@ -44,13 +41,18 @@ pub struct Request {
 impl Request {
     pub fn command(&self) -> String {
         let mut line = Line::default();
+        let evaluation = self.evaluation;
         ["lab", "paper"].iter().for_each(|word| line.word(word));
+        if evaluation.id != EVALUATIONS[0].id {
+            line.word(evaluation.id);
+        }
         line.list("only", &self.only);
-        line.flag("repeats", self.repeats.to_string());
-        if self.kernels.join(",") != KERNELS {
+        let flag = if self.times.is_of_boots { "boots" } else { "repeats" };
+        line.flag(flag, self.times.repeats.to_string());
+        if self.kernels.join(",") != evaluation.kernels {
             line.list("kernel", &self.kernels);
         }
-        line.output(&self.output, OUT);
+        line.output(&self.output, evaluation.out);
         words::shell(&line.0)
     }
 
@@ -64,8 +66,9 @@ impl Request {
 
     /// Refuses what cannot be right; the figures, and the kernels.
     fn check(&self, ctx: &Context) -> Result<(Vec<&'static Figure>, Vec<Choice>)> {
-        Matrix { repeats: self.repeats, ..Matrix::default() }.validate()?;
-        let figures = chosen(&self.only)?;
+        let Times { repeats, .. } = self.times;
+        Matrix { repeats, ..Matrix::default() }.validate()?;
+        let figures = chosen(self.evaluation, &self.only)?;
         let choices = Kernels::named(&self.kernels, &[]).choices(ctx, &MachineSpec::default())?;
         if choices.len() < 2 {
             return Err(Error::usage("one kernel alone has nothing to be compared with")
@@ -86,19 +89,19 @@ pub fn run(ctx: &Context, request: &Request, save: &dyn Fn(&Paper) -> Result<()>
     let (figures, choices) = request.check(ctx)?;
     let names: Vec<(String, bool)> =
         choices.iter().map(|choice| (choice.name(), choice.mode.as_deref() == Some("off"))).collect();
-    let repeats = request.repeats;
+    let times = request.times;
     if ctx.dry_run {
-        let mut sections: Vec<(&str, Vec<Step>)> = vec![("controls", controls(repeats))];
-        sections.extend(figures.iter().map(|figure| (figure.id, steps(figure.works, repeats))));
+        let mut sections: Vec<(&str, Vec<Step>)> = vec![("controls", controls(request.evaluation, times))];
+        sections.extend(figures.iter().map(|figure| (figure.id, steps(figure.works, times))));
         show_plan(&sections, &request.site().catalog(ctx)?, &names)?;
         return Ok(None);
     }
     // Of all figures, so that what is chosen changes no boot's file system, and so no boot.
-    let all =
-        FIGURES.iter().flat_map(|figure| steps(figure.works, repeats)).map(|step| step.matrix).collect();
+    let figures_all = request.evaluation.figures.iter();
+    let all = figures_all.flat_map(|figure| steps(figure.works, times)).map(|step| step.matrix).collect();
     let mut session = Session::open(ctx, request.site(), all, Some(&request.output.out))?;
     session.resumes = true;
-    let run = Run { session: &session, names: &names, repeats };
+    let run = Run { session: &session, names: &names, times };
     let outcome = run.all(request, &figures, save);
     outcome.map(Some).map_err(|error| match error.kind {
         Kind::Interrupted => error.remedy("the same command resumes: every boot that ended is kept"),
@@ -106,7 +109,15 @@ pub fn run(ctx: &Context, request: &Request, save: &dyn Fn(&Paper) -> Result<()>
     })
 }
 
-/// One boot on each of its kernels.
+/// How often each row is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Times {
+    pub repeats: u32,
+    /// Each repeat is a boot of its own, as those of cost rows always are.
+    pub is_of_boots: bool,
+}
+
+/// One boot on each of its kernels, or as many as [`Times`] says.
 #[derive(Debug, Clone)]
 pub struct Step {
     pub matrix: Matrix,
@@ -121,22 +132,28 @@ pub struct Step {
 }
 
 /// The figures of that name, in the table's order; all where none is named.
-pub fn chosen(only: &[String]) -> Result<Vec<&'static Figure>> {
+pub fn chosen(evaluation: &'static Evaluation, only: &[String]) -> Result<Vec<&'static Figure>> {
     for id in only {
-        if figures::figure(id).is_none() {
-            let known: Vec<&str> = FIGURES.iter().map(|figure| figure.id).collect();
+        if evaluation.figure(id).is_none() {
+            let known: Vec<&str> = evaluation.figures.iter().map(|figure| figure.id).collect();
             return Err(Error::usage(format!("there is no figure '{id}'"))
                 .remedy(format!("choose from: {}", known.join(", "))));
         }
     }
-    Ok(FIGURES.iter().filter(|figure| only.is_empty() || only.iter().any(|id| id == figure.id)).collect())
+    let is_chosen = |figure: &&Figure| only.is_empty() || only.iter().any(|id| id == figure.id);
+    Ok(evaluation.figures.iter().filter(is_chosen).collect())
 }
 
 /// Every workload, thread count and point is a boot of its own: it is measured alike wherever the table asks for it, and
 /// an interrupted run loses no more than that.
-pub fn steps(works: &[Work], repeats: u32) -> Vec<Step> {
+pub fn steps(works: &[Work], times: Times) -> Vec<Step> {
     let mut steps = Vec::new();
     for work in works {
+        let (boots, repeats) = match times.is_of_boots && !work.cost {
+            true => (times.repeats, 1),
+            false => (1, times.repeats),
+        };
+        let seconds = f64::from(boots) * (work.boot_s + work.repeat_s * f64::from(repeats));
         for point in work.points {
             for &vcpus in work.vcpus {
                 for threads in work.threads_at(vcpus) {
@@ -145,8 +162,10 @@ pub fn steps(works: &[Work], repeats: u32) -> Vec<Step> {
                             matrix: Matrix {
                                 workloads: vec![workload.to_string()],
                                 vcpus: vec![vcpus],
+                                nodes: work.nodes,
                                 threads: Some(vec![threads]),
                                 repeats,
+                                boots,
                                 seed: SEED,
                                 units: work.units,
                                 settings: point
@@ -161,7 +180,7 @@ pub fn steps(works: &[Work], repeats: u32) -> Vec<Step> {
                             skips_off: work.skips_off,
                             also: work.also,
                             kernel_args: work.kernel_args,
-                            seconds: work.boot_s + work.repeat_s * f64::from(repeats),
+                            seconds,
                         });
                     }
                 }
@@ -171,8 +190,9 @@ pub fn steps(works: &[Work], repeats: u32) -> Vec<Step> {
     steps
 }
 
-pub fn controls(repeats: u32) -> Vec<Step> {
-    steps(&[CONTROLS], repeats.min(REPEATS_QUICK))
+pub fn controls(evaluation: &Evaluation, times: Times) -> Vec<Step> {
+    let repeats = times.repeats.min(REPEATS_QUICK);
+    steps(std::slice::from_ref(&evaluation.controls), Times { repeats, ..times })
 }
 
 impl Step {
@@ -224,7 +244,8 @@ pub fn commands(steps: &[Step], catalog: &Catalog, kernels: &[(String, bool)]) -
     for step in steps {
         if let Some(boot) = step.matrix.plan(catalog)?.boots.first() {
             // One boot for each repeat of a cost row.
-            let matrix = Matrix { repeats: step.matrix.repeats, ..boot.matrix() };
+            let Matrix { repeats, boots, .. } = step.matrix;
+            let matrix = Matrix { repeats, boots, ..boot.matrix() };
             lines.push(request_for(request::Work::One(matrix), step.place(&step.on(kernels))?).command());
         }
     }
@@ -241,7 +262,7 @@ pub fn estimate(steps: &[Step], kernels: &[(String, bool)], cores: usize) -> (u6
     let mut seconds = 0.0;
     for step in steps {
         let count = step.on(kernels).len() as u64;
-        boots += count * if step.matrix.cost { u64::from(step.matrix.repeats) } else { 1 };
+        boots += count * u64::from(if step.matrix.cost { step.matrix.repeats } else { step.matrix.boots });
         seconds += step.seconds * count as f64;
     }
     (boots, seconds / cores.max(1) as f64)
@@ -274,7 +295,7 @@ struct Run<'a> {
     session: &'a Session<'a, Guest>,
     /// As the command line names them, and whether they are off.
     names: &'a [(String, bool)],
-    repeats: u32,
+    times: Times,
 }
 
 impl Run<'_> {
@@ -287,7 +308,7 @@ impl Run<'_> {
         let progress = &self.session.ctx.progress;
         progress
             .note(format!("controls, then {} figures; what an earlier run measured is kept", figures.len()));
-        let mut paper = self.begin()?;
+        let mut paper = self.begin(request.evaluation)?;
         paper.environment.command = Some(request.command());
         if let Some(earlier) = earlier(&request.data()).filter(|earlier| earlier.is_same_condition(&paper)) {
             earlier.figures.into_iter().for_each(|measured| paper.put(measured));
@@ -302,15 +323,17 @@ impl Run<'_> {
     }
 
     /// The controls, and nothing else yet. Refused, in one sentence, if one fails.
-    fn begin(&self) -> Result<Paper> {
-        let results = self.measure(&controls(self.repeats))?;
+    fn begin(&self, evaluation: &Evaluation) -> Result<Paper> {
+        let results = self.measure(&controls(evaluation, self.times))?;
         results.reportable()?;
         let failed: Vec<&Unmeasured> = results.failed.iter().collect();
         crate::session::judge(results.rows.len(), &failed)?;
         Ok(Paper {
             schema: SCHEMA.into(),
+            evaluation: evaluation.id.into(),
             environment: results.environment,
-            repeats: self.repeats,
+            repeats: self.times.repeats,
+            is_of_boots: self.times.is_of_boots,
             kernels: self.session.executor.kernels.iter().map(Variant::row_label).collect(),
             controls: results.controls,
             workloads: results.workloads,
@@ -318,8 +341,8 @@ impl Run<'_> {
         })
     }
 
-    fn figure(&self, figure: &Figure, paper: &mut Paper) -> Result<()> {
-        let steps = steps(figure.works, self.repeats);
+    fn figure(&self, figure: &'static Figure, paper: &mut Paper) -> Result<()> {
+        let steps = steps(figure.works, self.times);
         let results = self.measure(&steps)?;
         if !results.environment.cycle_costs.is_empty() {
             paper.environment.cycle_costs = results.environment.cycle_costs.clone();
@@ -374,10 +397,12 @@ fn earlier(data: &Path) -> Option<Paper> {
 mod tests {
     use super::*;
 
+    const FIVE: Times = Times { repeats: REPEATS, is_of_boots: false };
+
     #[test]
     fn every_step_of_the_table_is_a_valid_request_on_a_machine_as_rows_name_it() {
-        for figure in FIGURES {
-            for step in steps(figure.works, REPEATS) {
+        for figure in EVALUATIONS.iter().flat_map(|evaluation| evaluation.figures) {
+            for step in steps(figure.works, FIVE) {
                 step.matrix.validate().expect("valid");
                 assert_eq!(Tlb::parse(step.tlb).expect("a machine").to_string(), step.tlb, "{}", figure.id);
                 assert!(step.seconds > 0.0);
@@ -403,6 +428,10 @@ mod tests {
             (15, 30.0),
             "a cost row boots for each repeat"
         );
+        let of_boots =
+            steps(std::slice::from_ref(&EVALUATIONS[0].controls), Times { is_of_boots: true, ..FIVE });
+        assert_eq!((of_boots[0].matrix.boots, of_boots[0].matrix.repeats), (5, 1));
+        assert_eq!(estimate(&of_boots, &kernels, 1).0, 30, "so does each of these");
         let hardware = Step { also: Some("full-hw"), kernel_args: "a=0", ..one(true, false) };
         assert_eq!(hardware.on(&kernels), ["vanilla", "k:full", "k:full-hw"]);
         let command = request_for(
@@ -428,10 +457,10 @@ mod tests {
         text.push(line("migrate", "\"nodes\""));
         let catalog = Catalog::parse(&text.join("\n")).expect("a catalog");
         let kernels = [("vanilla".into(), false), ("k:off".into(), true), ("k:full".into(), false)];
-        let figure = figures::figure("figure-5").expect("known");
+        let figure = EVALUATIONS[0].figure("figure-5").expect("known");
         let end = "--repeats 5 --seed 1 --kernel vanilla,k:off,k:full --tlb hardware";
         assert_eq!(
-            commands(&steps(figure.works, REPEATS), &catalog, &kernels).expect("a plan"),
+            commands(&steps(figure.works, FIVE), &catalog, &kernels).expect("a plan"),
             [
                 format!("ceasefire lab run migrate --cpus 8 --nodes 2 {end}"),
                 format!("ceasefire lab run cow-mt-seq --cpus 8 {end}"),
@@ -450,10 +479,10 @@ mod tests {
     fn figures_are_chosen_by_name_in_the_tables_order() {
         let ids = |only: &[&str]| -> Result<Vec<&str>> {
             let only: Vec<String> = only.iter().map(|id| id.to_string()).collect();
-            Ok(chosen(&only)?.iter().map(|figure| figure.id).collect())
+            Ok(chosen(&EVALUATIONS[0], &only)?.iter().map(|figure| figure.id).collect())
         };
         assert_eq!(ids(&["figure-8", "figure-5"]).expect("known"), ["figure-5", "figure-8"]);
-        assert_eq!(ids(&[]).expect("all").len(), FIGURES.len());
+        assert_eq!(ids(&[]).expect("all").len(), EVALUATIONS[0].figures.len());
         let error = ids(&["figure-9"]).expect_err("unknown");
         assert!(error.message.contains("figure-9") && error.remedy.expect("a remedy").contains("figure-5"));
     }

@@ -9,13 +9,12 @@ use crate::page::{controls, notes, readable_date, tables};
 use crate::table::missing_sentence;
 use ceasefire_base::text::count;
 use ceasefire_base::Result;
-use ceasefire_results::paper::figures::{self, Axis, Figure, Quantity, FIGURES};
+use ceasefire_results::paper::figures::{Axis, Figure, Quantity, EVALUATIONS};
 use ceasefire_results::paper::{is_off, left, with_others, Compared, Loss, Measured, Paper};
 use ceasefire_results::schema::{self, Row};
 use ceasefire_results::stats::Spread;
 use maud::{html, Markup};
 
-const TITLE: &str = "The ABIS paper's evaluation, again";
 /// More than this many rises are folded away: the worst stand above.
 const LOSSES_SHOWN: usize = 8;
 
@@ -29,7 +28,7 @@ pub fn html(paper: &Paper) -> Result<String> {
     let body = html! {
         (lead(paper, &whole))
         (summary(paper))
-        @for figure in FIGURES { (one(paper, figure)) }
+        @for figure in paper.table().figures { (one(paper, figure)) }
         (controls::controls(&whole))
         (notes::environment(&whole))
         (notes::definitions(&whole))
@@ -37,7 +36,7 @@ pub fn html(paper: &Paper) -> Result<String> {
     };
     let written =
         format!("Written by ceasefire {} in the form {}.", paper.environment.ceasefire, paper.schema);
-    Ok(document(TITLE, &body, &written))
+    Ok(document(paper.table().title, &body, &written))
 }
 
 /// A true minus sign, for a page.
@@ -46,21 +45,21 @@ fn minus(text: &str) -> String {
 }
 
 fn lead(paper: &Paper, whole: &schema::Results) -> Markup {
+    let table = paper.table();
     let facts = [
         readable_date(&paper.environment.date),
-        format!("{} of {} figures", paper.figures.len(), FIGURES.len()),
-        count(u64::from(paper.repeats), "repeat") + " each",
+        format!("{} of {} figures", paper.figures.len(), table.figures.len()),
+        paper.times() + " each",
         paper.kernels.join(", "),
     ];
     html! {
         p.eyebrow { "Ceasefire lab" }
-        h1 { (TITLE) }
+        h1 { (table.title) }
         @for sentence in words::sentences(paper) { p.finding { (sentence.replace(" -", " \u{2212}")) } }
         (controls::sentence(whole))
         ul.facts { @for fact in facts.iter().filter(|fact| !fact.is_empty()) { li { (fact) } } }
-        (note("The paper is N. Amit, \u{201c}Optimizing the TLB Shootdown Algorithm with Page Access Tracking\u{201d} (USENIX \
-               ATC 2017). What differs in every figure:"))
-        (items(figures::DIFFERS.iter().map(|words| words.to_string())))
+        (note(&format!("The paper is {}. What differs in every figure:", table.paper)))
+        (items(table.differs.iter().map(|words| words.to_string())))
     }
 }
 
@@ -70,7 +69,7 @@ fn summary(paper: &Paper) -> Markup {
     };
     let all: Vec<(String, Compared)> = paper.figures.iter().flat_map(of).collect();
     let unmeasured: Vec<&Figure> =
-        FIGURES.iter().filter(|figure| paper.figure(figure.id).is_none()).collect();
+        paper.table().figures.iter().filter(|figure| paper.figure(figure.id).is_none()).collect();
     html! {
         (section("The paper's figures and ours"))
         (note("Against the unchanged kernel. A dash means not measured, which is not zero. Figures without a claim of the \
@@ -80,10 +79,18 @@ fn summary(paper: &Paper) -> Markup {
             h3.doubt { "Not measured in this file" }
             ul.plain {
                 @for figure in unmeasured {
-                    li { (figure.title) " (" (figure.section) "): " code { "ceasefire lab paper --only " (figure.id) } }
+                    li { (figure.title) " (" (figure.section) "): " code { (again(paper, figure)) } }
                 }
             }
         }
+    }
+}
+
+/// What measures it.
+fn again(paper: &Paper, figure: &Figure) -> String {
+    match paper.table().id {
+        id if id == EVALUATIONS[0].id => format!("ceasefire lab paper --only {}", figure.id),
+        id => format!("ceasefire lab paper {id} --only {}", figure.id),
     }
 }
 
@@ -142,18 +149,18 @@ fn claim(section: &str, entry: &Compared) -> Markup {
     }
 }
 
-fn one(paper: &Paper, figure: &Figure) -> Markup {
+fn one(paper: &Paper, figure: &'static Figure) -> Markup {
     html! {
         (section(figure.title))
         (note(&format!("In the paper: section {}. {}", figure.section, figure.shows)))
         @match paper.figure(figure.id) {
             Some(measured) => (whole(paper, figure, measured)),
-            None => p.doubt { "Not measured in this file: " code { "ceasefire lab paper --only " (figure.id) } },
+            None => p.doubt { "Not measured in this file: " code { (again(paper, figure)) } },
         }
     }
 }
 
-fn whole(paper: &Paper, figure: &Figure, measured: &Measured) -> Markup {
+fn whole(paper: &Paper, figure: &'static Figure, measured: &Measured) -> Markup {
     let results = paper.results(measured);
     let differs = figure.differs.iter().copied().chain([figure.unanswered]).map(String::from);
     html! {
@@ -224,7 +231,7 @@ fn loss_table(losses: &[&Loss]) -> Markup {
     table("What rose", &inner)
 }
 
-fn pictures(paper: &Paper, figure: &Figure, measured: &Measured) -> Markup {
+fn pictures(paper: &Paper, figure: &'static Figure, measured: &Measured) -> Markup {
     let (is_wide, pictures) = match figure.axis {
         Axis::Workloads => (false, side_by_side(paper, figure, measured)),
         Axis::Vcpus => (true, curves(paper, figure, measured, ("vCPUs", "vCPU"), |row| row.vcpus)),
@@ -238,26 +245,36 @@ fn caption(title: &str, what: &str) -> Markup {
     html! { figcaption { b { (title) } (what) } }
 }
 
+/// As a picture says it.
+fn per_unit(quantity: Quantity, unit: &str) -> String {
+    match quantity {
+        Quantity::Targets => quantity.words().to_string(),
+        _ if quantity.is_of_run() => quantity.words().to_string(),
+        _ => format!("{} per {unit}", quantity.words()),
+    }
+}
+
 /// One picture a workload: its kernels' bars, the paper's word in the caption.
-fn side_by_side(paper: &Paper, figure: &Figure, measured: &Measured) -> Vec<Markup> {
+fn side_by_side(paper: &Paper, figure: &'static Figure, measured: &Measured) -> Vec<Markup> {
     let mut pictures = Vec::new();
-    for name in figure.works.iter().flat_map(|work| work.workloads) {
+    for (name, work, _) in figure.shown() {
         for quantity in figure.plots {
             let row_of = |label: &String| {
-                let of_it = |row: &&Row| row.workload == *name && row.kernel_label() == *label;
+                let of_it = |row: &&Row| {
+                    work.is_of(row) && work.shown_of(row) == name && row.kernel_label() == *label
+                };
                 measured.rows.iter().filter(of_it).find(|row| quantity.get(row).is_some())
             };
             let bar = |(colour, label): (usize, &String)| {
                 Some(Bar { label: label.clone(), colour, value: quantity.get(row_of(label)?)? })
             };
-            let bars: Vec<Bar> =
-                with_others(&paper.kernels, &measured.rows).iter().enumerate().filter_map(bar).collect();
-            let row = measured.rows.iter().find(|row| row.workload == *name && quantity.get(row).is_some());
+            let labels = with_others(&paper.kernels, &measured.rows);
+            let bars: Vec<Bar> = labels.iter().enumerate().filter_map(bar).collect();
             // A workload that sends nothing is there for its cost, and one of shootdowns has none.
-            let Some(row) = row.filter(|_| !bars.is_empty()) else { continue };
+            let Some(row) = labels.iter().find_map(row_of).filter(|_| !bars.is_empty()) else { continue };
             let threads = count(u64::from(row.threads), "thread");
-            let what = format!("{} per {}, at {threads}", quantity.words(), row.unit);
-            let is_it = |entry: &&Compared| entry.workload == *name && entry.quantity == quantity.words();
+            let what = format!("{}, at {threads}", per_unit(*quantity, &row.unit));
+            let is_it = |entry: &&Compared| entry.workload == name && entry.quantity == quantity.words();
             let claim = measured.compared.iter().find(is_it).map_or_else(String::new, |entry| {
                 format!("; the paper {}, here {}", percent(entry.paper_percent), minus(&found(entry)))
             });
@@ -268,33 +285,35 @@ fn side_by_side(paper: &Paper, figure: &Figure, measured: &Measured) -> Vec<Mark
     pictures
 }
 
-/// A curve for each kernel; cost has one point alone, and so bars.
+/// A curve for each kernel, in a picture for each workload; cost has one point alone, and so bars.
 fn curves(
     paper: &Paper,
-    figure: &Figure,
+    figure: &'static Figure,
     measured: &Measured,
     (title, noun): (&str, &str),
     place: fn(&Row) -> u32,
 ) -> Vec<Markup> {
+    let mut names: Vec<&str> = Vec::new();
+    for (name, ..) in figure.shown() {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
     let mut pictures = Vec::new();
-    for quantity in figure.plots {
+    for (name, quantity) in names.iter().flat_map(|name| figure.plots.iter().map(move |plot| (*name, plot))) {
+        let rows: Vec<&Row> = measured.rows.iter().filter(|row| figure.name_of(row) == name).collect();
         let series: Vec<Series> = paper
             .kernels
             .iter()
             .map(|label| {
-                let rows = measured.rows.iter().filter(|row| row.kernel_label() == *label);
+                let rows = rows.iter().filter(|row| row.kernel_label() == *label);
                 let mut points: Vec<(u32, Spread)> =
                     rows.filter_map(|row| Some((place(row), quantity.get(row)?))).collect();
                 points.sort_by_key(|point| point.0);
                 Series { label: label.clone(), points }
             })
             .collect();
-        let unit = measured.rows.first().map_or("unit", |row| row.unit.as_str());
-        let what = match quantity {
-            Quantity::Targets => quantity.words().to_string(),
-            _ => format!("{} per {unit}", quantity.words()),
-        };
-        let name = measured.rows.first().map_or("", |row| row.workload.as_str());
+        let what = per_unit(*quantity, rows.first().map_or("unit", |row| row.unit.as_str()));
         let most = series.iter().map(|series| series.points.len()).max().unwrap_or(0);
         let drawn = match most {
             0 => continue,
@@ -318,7 +337,7 @@ fn curves(
 }
 
 /// What is left of the baseline's count, in per cent: a picture a kernel, a curve a workload.
-fn shares(paper: &Paper, figure: &Figure, measured: &Measured, title: &str) -> Vec<Markup> {
+fn shares(paper: &Paper, figure: &'static Figure, measured: &Measured, title: &str) -> Vec<Markup> {
     let Some((baseline, others)) = paper.kernels.split_first() else { return Vec::new() };
     let mut pictures = Vec::new();
     for kernel in others.iter().filter(|label| !is_off(label)) {

@@ -4,7 +4,7 @@
 use super::found;
 use crate::numbers::{figure as number, percent, with_range};
 use ceasefire_base::text::{count, wrap, Options, Paint};
-use ceasefire_results::paper::figures::{Axis, Quantity, FIGURES};
+use ceasefire_results::paper::figures::{Axis, Quantity};
 use ceasefire_results::paper::{is_off, left, Compared, Loss, Paper};
 use ceasefire_results::schema;
 
@@ -24,7 +24,7 @@ pub fn render(paper: &Paper, options: &Options) -> String {
     for sentence in sentences(paper) {
         say(None, &sentence, "", 0);
     }
-    for figure in FIGURES {
+    for figure in paper.table().figures {
         say(None, "", "", 0);
         say(Some(Paint::Strong), &format!("{} ({})", figure.title, figure.id), "", 2);
         let Some(measured) = paper.figure(figure.id) else {
