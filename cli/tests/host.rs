@@ -255,6 +255,9 @@ fn regions_are_changed_and_looked_at_again() {
         (&["op=munmap"][..], gone),
         (&["op=munmap", "pages=600", "layout=packed"], gone),
         (&["op=mprotect", "pages=3"], there),
+        (&["op=free", "pages=3"], there),
+        (&["op=remap", "pages=3"], there),
+        (&["op=remap", "pages=600", "layout=packed"], there),
         (&["op=touch", "pages=2", "layout=packed"], there),
         (&["op=read", "passes=3"], there),
     ] {
@@ -262,7 +265,12 @@ fn regions_are_changed_and_looked_at_again() {
         assert_eq!(code, 0, "{settings:?}: {line}");
         fails(&program, "numa-regions", &[settings, &["plant=1"]].concat(), wrong);
     }
-    fails(&program, "numa-regions", &["op=mremap"], "op is munmap, mprotect, touch or read, not mremap");
+    fails(
+        &program,
+        "numa-regions",
+        &["op=mremap"],
+        "op is munmap, mprotect, free, remap, touch or read, not mremap",
+    );
     fails(&program, "numa-regions", &["layout=near"], "layout is apart or packed, not near");
     fails(&program, "numa-regions", &["mapper=all"], "mapper is user or other, not all");
     fails(&program, "numa-regions", &["op=read", "passes=0"], "passes is 0, and must be 1 to 1000");

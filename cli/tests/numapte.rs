@@ -172,6 +172,53 @@ fn nobody_needs_a_flush_that_is_for_others() {
     }
 }
 
+/// Who asks, and where it asks often and lets off.
+const ASKERS: [(&str, &str, &str); 7] = [
+    ("zap", "numa-regions --units 64 --set op=munmap --set pages=512 --repeats 10", ""),
+    ("protect", "numa-regions --units 64 --set op=mprotect --set pages=512 --repeats 10", ""),
+    ("advise", "numa-regions --units 64 --set op=free --set pages=512 --repeats 10", ""),
+    ("move", "numa-regions --units 4000 --set op=remap --set pages=2 --repeats 10", ""),
+    ("clear", "cow-mt-seq --units 16384 --set cpus=spread --repeats 10", ""),
+    ("batch", "migrate --units 16384 --set cpus=spread --repeats 10", ""),
+    ("tables", "munmap --units 5000 --set cpus=spread --repeats 10", "numapte_segregate=2"),
+];
+
+/// CEASEFIRE_STRESS_QUESTIONS=N: so many in all, and a hundredth of them of each asker.
+#[test]
+#[ignore = "long: make test-numapte-stress"]
+fn stress_millions_of_flushes_for_some_nodes() {
+    let text = std::env::var("CEASEFIRE_STRESS_QUESTIONS").unwrap_or_else(|_| "10000000".into());
+    let wanted: f64 = text.parse().expect("CEASEFIRE_STRESS_QUESTIONS is a number");
+    let mut asked = [0.0; ASKERS.len()];
+    let mut seed = 0;
+    let ask = |(site, command, words): (&str, &str, &str), seed: u32| {
+        let seed = seed.to_string();
+        let args: Vec<&str> = command.split(' ').chain(["--seed", &seed]).collect();
+        let results = clean(&args, "on", words);
+        let row = row(&results, args[0], 4);
+        let per_unit = row["mechanisms"]["numapte"][format!("let_off_{site}")]["median"].as_f64();
+        let repeats = row["repeats"].as_f64().expect("repeats");
+        let more = per_unit.expect("a counter") * row["units"].as_f64().expect("units") * repeats;
+        println!("{site}: {more:.0} more");
+        assert!(more >= 1000.0, "{site} is hardly asked: {row}");
+        more
+    };
+    for (index, asker) in ASKERS.into_iter().enumerate() {
+        while asked[index] < wanted / 100.0 {
+            seed += 1;
+            asked[index] += ask(asker, seed);
+        }
+    }
+    while asked.iter().sum::<f64>() < wanted {
+        seed += 1;
+        let index = seed as usize % 2;
+        asked[index] += ask(ASKERS[index], seed);
+    }
+    for ((site, ..), asked) in ASKERS.iter().zip(asked) {
+        println!("{site:8} {asked:9.0} asked");
+    }
+}
+
 #[test]
 fn a_missed_flush_is_found() {
     assert!(is_found("sharer-place", &["stale"]));

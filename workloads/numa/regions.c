@@ -16,6 +16,7 @@
  * The change alone is measured. A page table that becomes empty is freed, which takes
  * a flush more.
  */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,9 +29,10 @@
 #define PASSES_MAX 1000U
 #define OTHER_MAPPINGS 100U	/* more than a program has beside its stacks */
 
-enum op { OP_MUNMAP, OP_MPROTECT, OP_TOUCH, OP_READ, OPS };
+/* Those before OP_TOUCH change what is there. */
+enum op { OP_MUNMAP, OP_MPROTECT, OP_FREE, OP_REMAP, OP_TOUCH, OP_READ, OPS };
 
-static const char *const op_names[OPS] = { "munmap", "mprotect", "touch", "read" };
+static const char *const op_names[OPS] = { "munmap", "mprotect", "free", "remap", "touch", "read" };
 
 static struct {
 	enum op op;
@@ -38,6 +40,7 @@ static struct {
 	bool is_packed, is_mapped_by_other, is_moved, is_planted;
 	char *area[THREADS_MAX];	/* of each thread; packed: the first one, for all */
 	uint64_t area_bytes[THREADS_MAX];
+	char *away[THREADS_MAX];	/* op=remap: where a region of each thread goes, and comes back from */
 	unsigned int nodes;		/* on which threads run */
 	unsigned int first_on[THREADS_MAX];	/* each node's first thread */
 	unsigned int rank[THREADS_MAX];	/* of each thread: its node's place in first_on */
@@ -142,14 +145,31 @@ static void all_read(struct run *run, unsigned int index, unsigned int owner)
 		read_once(run, index, owner);
 }
 
+static bool has_moved(char *from, char *to)
+{
+	return mremap(from, region_bytes(), region_bytes(), MREMAP_MAYMOVE | MREMAP_FIXED, to) == to;
+}
+
+static bool is_changed(char *at, unsigned int owner)
+{
+	switch (state.op) {
+	case OP_MUNMAP:
+		return munmap(at, region_bytes()) == 0;
+	case OP_MPROTECT:
+		return mprotect(at, region_bytes(), PROT_READ) == 0;
+	case OP_FREE:
+		return madvise(at, region_bytes(), MADV_FREE) == 0;
+	default:
+		return has_moved(at, state.away[owner]) && has_moved(state.away[owner], at);
+	}
+}
+
 static void change(struct run *run, unsigned int index, unsigned int owner)
 {
 	if (index != owner)
 		return;
 	for (uint64_t i = owner; i < run->units; i += run->threads) {
-		char *at = region(run, i);
-
-		if (state.op == OP_MUNMAP ? munmap(at, region_bytes()) : mprotect(at, region_bytes(), PROT_READ))
+		if (!is_changed(region(run, i), owner))
 			workload_fail(run, "%s of %llu pages was refused: %s", op_names[state.op],
 				      (unsigned long long)state.pages, strerror(errno));
 		let_others_run();
@@ -164,7 +184,7 @@ static void prepare(struct run *run, unsigned int index)
 	take_turns(run, index, map);
 	if (state.op != OP_TOUCH)
 		take_turns(run, index, write_all);
-	if (state.op == OP_MUNMAP || state.op == OP_MPROTECT)
+	if (state.op < OP_TOUCH)
 		take_turns(run, index, readers_read);
 	if (state.is_moved && pin_to((index + state.shift) % run->threads))
 		workload_fail(run, "thread %u cannot move", index);
@@ -250,7 +270,7 @@ static int read_settings(struct run *run)
 	state.is_moved = option_u64("move", 0) != 0;
 	state.is_planted = option_u64("plant", 0) != 0;
 	if (state.op == OPS)
-		return workload_fail(run, "op is munmap, mprotect, touch or read, not %s", op);
+		return workload_fail(run, "op is munmap, mprotect, free, remap, touch or read, not %s", op);
 	if (!state.is_packed && strcmp(layout, "apart") != 0)
 		return workload_fail(run, "layout is apart or packed, not %s", layout);
 	if (!state.is_mapped_by_other && strcmp(mapper, "user") != 0)
@@ -280,6 +300,11 @@ static int reserve(struct run *run)
 		state.area[i] = area_map(state.area_bytes[i]);
 		if (!state.area[i])
 			return workload_fail(run, "no address space for %llu regions", (unsigned long long)regions);
+	}
+	for (unsigned int i = 0; state.op == OP_REMAP && i < run->threads; i++) {
+		state.away[i] = area_map(region_bytes());
+		if (!state.away[i])
+			return workload_fail(run, "no address space to move a region to");
 	}
 	return 0;
 }
@@ -367,15 +392,17 @@ static int verify(struct run *run)
 
 static void teardown(struct run *run)
 {
-	for (unsigned int i = 0; i < run->threads; i++)
+	for (unsigned int i = 0; i < run->threads; i++) {
 		area_release(state.area[i], state.area_bytes[i]);
+		area_release(state.away[i], region_bytes());
+	}
 }
 
 WORKLOAD(numa_regions) = {
 	.name = "numa-regions",
 	.group = "numa",
 	.unit = "region changed",
-	.about = "Each thread in turn unmaps its own regions (--set op=munmap, mprotect, touch or read; pages=N), which "
+	.about = "Each thread in turn unmaps its own regions (--set op=munmap, mprotect, free, remap, touch or read; pages=N), which "
 		 "--set readers=K other nodes have read.",
 	.units = 1000,
 	.threads_min = 1,
