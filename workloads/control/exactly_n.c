@@ -2,11 +2,23 @@
 /*
  * The control that must show exactly N: every call changes the permission of
  * one page that has just been used, while every other CPU runs this address
- * space. x86 flushes when write permission changes, in both directions.
+ * space. x86 flushes when write permission changes, in both directions. Every
+ * CPU has read the page before: a kernel that knows on which nodes a page table
+ * was used may leave none of them out.
  */
+#include <errno.h>
 #include <sys/mman.h>
 
 #include "workload.h"
+
+static void read_page(struct run *run, unsigned int index)
+{
+	volatile uint64_t *page = run->data;
+
+	(void)index;
+	if (*page != run->seed)
+		workload_fail(run, "the page does not have the word that was written");
+}
 
 static int setup(struct run *run)
 {
@@ -16,6 +28,9 @@ static int setup(struct run *run)
 		return workload_fail(run, "no memory for one page");
 	*page = run->seed;
 	run->data = (void *)page;
+	team_run(run, read_page);
+	if (run->has_failed)
+		return -EIO;
 	run->expect_sent = run->threads > 1 ? (int64_t)run->units : 0;
 	run->expect_received = (int64_t)(run->units * (run->threads - 1));
 	return spinners_start(run);
