@@ -4,9 +4,9 @@
 use super::found;
 use crate::numbers::{figure as number, percent, with_range};
 use ceasefire_base::text::{count, wrap, Options, Paint};
-use ceasefire_results::paper::figures::{Axis, Quantity};
-use ceasefire_results::paper::{is_off, left, Compared, Loss, Paper};
-use ceasefire_results::schema;
+use ceasefire_results::paper::figures::{Axis, Figure, Quantity};
+use ceasefire_results::paper::{is_off, left, Compared, Loss, Measured, Paper};
+use ceasefire_results::schema::{self, Row};
 
 /// Of each figure; the page has all.
 const LOSSES_SHOWN: usize = 3;
@@ -49,6 +49,12 @@ pub fn render(paper: &Paper, options: &Options) -> String {
                 }
             }
         }
+        // Nothing of the paper's to hold against it: what was counted stands alone.
+        if figure.claims.is_empty() && !matches!(figure.axis, Axis::Points(_)) {
+            for line in counted(paper, figure, measured) {
+                say(None, &line, "  ", 4);
+            }
+        }
         let mut losses: Vec<_> = measured.losses.iter().collect();
         let size = |loss: &Loss| loss.percent.unwrap_or(f64::INFINITY);
         losses.sort_by(|a, b| size(b).total_cmp(&size(a)));
@@ -83,6 +89,28 @@ pub fn render(paper: &Paper, options: &Options) -> String {
         }
     }
     lines.join("\n") + "\n"
+}
+
+/// A line for each workload and count where most threads ran: the kernels' medians.
+fn counted(paper: &Paper, figure: &'static Figure, measured: &Measured) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (shown, work, _) in figure.shown() {
+        for quantity in figure.plots {
+            let of_kernel = |label: &String| {
+                let is_it = |row: &&Row| {
+                    work.is_of(row) && work.shown_of(row) == shown && row.kernel_label() == *label
+                };
+                let rows = measured.rows.iter().filter(is_it).filter(|row| quantity.get(row).is_some());
+                let widest = rows.max_by_key(|row| (row.vcpus, row.threads))?;
+                Some(format!("{label} {}", number(quantity.get(widest)?.median)))
+            };
+            let cells: Vec<String> = paper.kernels.iter().filter_map(of_kernel).collect();
+            if !cells.is_empty() {
+                lines.push(format!("{shown}, {}: {}", quantity.words(), cells.join(", ")));
+            }
+        }
+    }
+    lines
 }
 
 fn compared(entry: &Compared) -> String {
