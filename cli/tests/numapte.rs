@@ -180,7 +180,7 @@ const ASKERS: [(&str, &str, &str); 7] = [
     ("move", "numa-regions --units 4000 --set op=remap --set pages=2 --repeats 10", ""),
     ("clear", "cow-mt-seq --units 16384 --set cpus=spread --repeats 10", ""),
     ("batch", "migrate --units 16384 --set cpus=spread --repeats 10", ""),
-    ("tables", "munmap --units 5000 --set cpus=spread --repeats 10", "numapte_segregate=2"),
+    ("tables", "mmap-latency --units 5000 --set mib=1 --set cpus=spread --repeats 10", "numapte_segregate=2"),
 ];
 
 /// CEASEFIRE_STRESS_QUESTIONS=N: so many in all, and a hundredth of them of each asker.
