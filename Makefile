@@ -44,7 +44,7 @@ demo: tool ## build, boot, measure, report: the tour (out/report.html); BOOTS=5 
 figures: tool ## write every published figure from out/results.json; RESULTS=FILE for another one (docs/measured)
 	@$(CEASEFIRE) lab publish $(RESULTS)
 
-paper: tool ## two papers' evaluations again, each figure beside ours (out/paper*/paper.html; an hour, goes on where stopped); BOOTS=5 for figures to publish
+paper: tool ## two papers' evaluations again, each figure beside ours (out/paper*/paper.html; an hour, resumes); BOOTS=5 for figures to publish
 	@$(CEASEFIRE) lab paper $(addprefix --boots ,$(BOOTS))
 	@$(CEASEFIRE) lab paper numapte $(addprefix --boots ,$(BOOTS))
 

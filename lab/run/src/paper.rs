@@ -66,8 +66,8 @@ impl Request {
 
     /// Refuses what cannot be right; the figures, and the kernels.
     fn check(&self, ctx: &Context) -> Result<(Vec<&'static Figure>, Vec<Choice>)> {
-        let Times { repeats, .. } = self.times;
-        Matrix { repeats, ..Matrix::default() }.validate()?;
+        let (boots, repeats) = self.times.of(false);
+        Matrix { boots, repeats, ..Matrix::default() }.validate()?;
         let figures = chosen(self.evaluation, &self.only)?;
         let choices = Kernels::named(&self.kernels, &[]).choices(ctx, &MachineSpec::default())?;
         if choices.len() < 2 {
@@ -117,6 +117,16 @@ pub struct Times {
     pub is_of_boots: bool,
 }
 
+impl Times {
+    /// Boots, and repeats in each. Who plans a cost row gives it a boot for each repeat by itself.
+    fn of(self, is_cost: bool) -> (u32, u32) {
+        match self.is_of_boots && !is_cost {
+            true => (self.repeats, 1),
+            false => (1, self.repeats),
+        }
+    }
+}
+
 /// One boot on each of its kernels, or as many as [`Times`] says.
 #[derive(Debug, Clone)]
 pub struct Step {
@@ -149,10 +159,7 @@ pub fn chosen(evaluation: &'static Evaluation, only: &[String]) -> Result<Vec<&'
 pub fn steps(works: &[Work], times: Times) -> Vec<Step> {
     let mut steps = Vec::new();
     for work in works {
-        let (boots, repeats) = match times.is_of_boots && !work.cost {
-            true => (times.repeats, 1),
-            false => (1, times.repeats),
-        };
+        let (boots, repeats) = times.of(work.cost);
         let seconds = f64::from(boots) * (work.boot_s + work.repeat_s * f64::from(repeats));
         for point in work.points {
             for &vcpus in work.vcpus {
