@@ -174,8 +174,11 @@ const char *mechanism_setting(const char *name);
 const char *mechanism_counters(void);
 /* Its prctl; 0: not for this process. Return: 0, also where there is no mechanism; or -errno. */
 int mechanism_prctl(unsigned long value);
-/* What it says, by the number that follows. Return: that; -1 where there is no mechanism. */
-int mechanism_prctl_get(void);
+/*
+ * What the mechanism that a process can opt in to says, by the number that follows.
+ * Return: that; -ENODEV where there is none; or another negative errno.
+ */
+int mechanism_opt_in_get(void);
 
 /*
  * Between two measured calls under spinners. On a round-robin emulator a kernel

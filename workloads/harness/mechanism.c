@@ -2,7 +2,7 @@
 /*
  * The mechanisms under test, as the lab describes them:
  *
- *   --mechanism NAME[,switch=PATH][,counters=PATH][,prctl=NUMBER][,flush=FUNCTION]...[,level=COUNTER]...
+ *   --mechanism NAME[,switch=PATH][,counters=PATH][,prctl=NUMBER][,opt-in][,flush=FUNCTION]...[,level=COUNTER]...
  *
  * Counters are lines "name value", whatever they are. The text before and after
  * the measured part is kept as it is read and taken apart when nothing is
@@ -23,6 +23,7 @@ struct mechanism {
 	const char *spec;
 	char name[32], switch_path[128], counters_path[128];
 	unsigned long prctl;
+	bool has_opt_in;
 	int fd;
 	char text[2][16384];
 };
@@ -77,6 +78,10 @@ static bool take_word(struct mechanism *mechanism, const char *word, size_t leng
 	if (value) {
 		mechanism->prctl = strtoul(value, NULL, 0);
 		return mechanism->prctl != 0;
+	}
+	if (length == strlen("opt-in") && strncmp(word, "opt-in", length) == 0) {
+		mechanism->has_opt_in = true;
+		return true;
 	}
 	/* Looked up when they are asked for. */
 	return value_of(word, &length, "flush") || value_of(word, &length, "level");
@@ -157,11 +162,16 @@ static bool is_level(const struct mechanism *mechanism, const char *name)
 	return false;
 }
 
+static bool is_there(const struct mechanism *mechanism)
+{
+	return mechanism->switch_path[0] && access(mechanism->switch_path, F_OK) == 0;
+}
+
 /* The one that workloads speak of: the first that this kernel has. */
 static const struct mechanism *first(void)
 {
 	for (unsigned int i = 0; i < count; i++)
-		if (mechanisms[i].switch_path[0] && access(mechanisms[i].switch_path, F_OK) == 0)
+		if (is_there(&mechanisms[i]))
 			return &mechanisms[i];
 	return NULL;
 }
@@ -201,12 +211,17 @@ int mechanism_prctl(unsigned long value)
 	return 0;
 }
 
-int mechanism_prctl_get(void)
+int mechanism_opt_in_get(void)
 {
-	for (unsigned int i = 0; i < count; i++)
-		if (mechanisms[i].prctl)
-			return prctl((int)mechanisms[i].prctl + 1, 0UL, 0UL, 0UL, 0UL);
-	return -1;
+	for (unsigned int i = 0; i < count; i++) {
+		int said;
+
+		if (!mechanisms[i].has_opt_in || !is_there(&mechanisms[i]))
+			continue;
+		said = prctl((int)mechanisms[i].prctl + 1, 0UL, 0UL, 0UL, 0UL);
+		return said < 0 ? -errno : said;
+	}
+	return -ENODEV;
 }
 
 void mechanisms_open(void)

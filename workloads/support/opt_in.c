@@ -18,14 +18,14 @@ static int membarrier(struct run *run, int command)
 	return syscall(SYS_membarrier, command, 0, 0) ? workload_skip(run, "needs membarrier(2): %s", strerror(errno)) : 0;
 }
 
-/* Return: what the mechanism says in a child, or -1. */
+/* Return: what the mechanism says in a child, or what it cannot say. */
 static int said_in_child(void)
 {
 	const pid_t child = fork();
 	int status;
 
 	if (child == 0)
-		_exit(mechanism_prctl_get());
+		_exit(mechanism_opt_in_get());
 	if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status))
 		return -1;
 	return WEXITSTATUS(status);
@@ -34,11 +34,11 @@ static int said_in_child(void)
 /* The mechanism must say @here, and @in_child to a child, which has said nothing yet. */
 static int look(struct run *run, int here, int in_child)
 {
-	const int said = mechanism_prctl_get();
+	const int said = mechanism_opt_in_get();
 	int said_there;
 
-	/* A kernel that leaves nothing out does not know the call. */
-	if (!*mechanism_switch())
+	/* Nothing to opt in to: nobody leaves a flush of mprotect() out for it. */
+	if (said == -ENODEV)
 		return 0;
 	said_there = said_in_child();
 	if (said == here && said_there == in_child)

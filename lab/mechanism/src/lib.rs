@@ -47,6 +47,9 @@ pub struct Mechanism {
     /// `prctl(NUMBER, 0)`: not for this process.
     #[serde(default)]
     pub prctl: Option<u32>,
+    /// `prctl(NUMBER, 2)`: this process's mprotect() is no barrier to others (docs/use/compatibility.md).
+    #[serde(default)]
+    pub opt_in: bool,
     /// Functions of its own by which a CPU is asked to flush, beside Linux's.
     #[serde(default)]
     pub flush_functions: Vec<String>,
@@ -162,6 +165,9 @@ impl Mechanism {
                 return Err(format!("`{key}` is no full path without blanks and commas"));
             }
         }
+        if self.opt_in && self.prctl.is_none() {
+            return Err("`opt_in` is said by `prctl`, which has no number here".into());
+        }
         let functions = self.flush_functions.iter().chain(&self.boot);
         if let Some(word) = functions.into_iter().find(|word| !is_identifier(word)) {
             return Err(format!("'{word}' is no word of a kernel: write a-z, A-Z, 0-9, _ and ."));
@@ -221,6 +227,7 @@ impl Mechanism {
         words.extend(self.switch.iter().map(|path| format!("switch={path}")));
         words.extend(self.counters.iter().map(|path| format!("counters={path}")));
         words.extend(self.prctl.map(|number| format!("prctl={number:#x}")));
+        words.extend(self.opt_in.then(|| "opt-in".to_string()));
         words.extend(self.flush_functions.iter().map(|function| format!("flush={function}")));
         let names = self.names();
         words.extend(names.levels().map(|name| format!("level={name}")));

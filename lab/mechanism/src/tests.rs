@@ -80,6 +80,9 @@ fn the_workloads_are_told_what_they_need() {
         "toy,switch=/sys/kernel/mm/toy/mode,counters=/sys/kernel/debug/toy/counters,prctl=0x10,flush=toy_flush,\
          level=bytes_all,level=bytes_none"
     );
+    let words = Mechanism { opt_in: true, ..toy() }.argument();
+    assert!(words.contains(",prctl=0x10,opt-in,flush="), "{words}");
+    assert!(refused(("prctl = 0x10", "opt_in = true")).contains("opt_in"));
 }
 
 #[test]

@@ -78,6 +78,7 @@ const FIGURES: &[Figure] = &[
         differs: &[
             "numa-regions counts the change alone, munmap and mprotect the whole life of their pages.",
             "Where the thread has moved, all 4 CPUs of the node that it left are others: 4 of 15.",
+            "Opted in: ABIS may keep mprotect's pages to the CPU alone. Without that it must not (docs/use/compatibility.md).",
         ],
         claims: &[
             Claim { workload: "region, munmap", percent: -80.0, words: "3 of 15 CPUs are on its node", ..DERIVED },
@@ -86,6 +87,7 @@ const FIGURES: &[Figure] = &[
             Claim { workload: "region, its user has moved", percent: -73.0, words: "4 of 15 CPUs are on the node that it left", ..DERIVED },
             Claim { workload: "munmap", percent: -80.0, words: "3 of 15 CPUs are on its node", ..DERIVED },
             Claim { workload: "mprotect", percent: -80.0, words: "3 of 15 CPUs are on its node", ..DERIVED },
+            Claim { workload: "mprotect, opted in", percent: -80.0, words: "3 of 15 CPUs are on its node", ..DERIVED },
             Claim { workload: "madvise-scaling", percent: -80.0, words: "3 of 15 CPUs are on its node", ..DERIVED },
         ],
         works: &[
@@ -102,6 +104,12 @@ const FIGURES: &[Figure] = &[
                 ..REGIONS
             },
             Work { workloads: &["munmap", "mprotect", "madvise-scaling"], points: SPREAD, ..FOUR },
+            Work {
+                name: Some("mprotect, opted in"),
+                workloads: &["mprotect"],
+                points: &[Point { set: &[("opt-in", "1"), ("cpus", "spread")], ..AT }],
+                ..FOUR
+            },
         ],
         axis: Axis::Workloads,
         plots: &[Quantity::Received],
