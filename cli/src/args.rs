@@ -38,6 +38,8 @@ pub enum Part {
     Lab(Box<Lab>),
     /// Watch this machine: who interrupts whom, why, and for how long
     Watch(Box<crate::watch::args::Watch>),
+    /// Find what makes a program send fewer, without changing it: remedies, tried and undone
+    Deter(Box<crate::deter::args::Deter>),
 }
 
 #[derive(Debug, Args)]

@@ -51,6 +51,11 @@ pub fn plan(program: &Program, machine: &Machine, seen: Option<&Seen>, remedies:
     plan
 }
 
+/// Why a remedy has no effect on this program, in one clause; None where it may have.
+pub fn why_not(remedy: &'static Remedy, program: &Program, machine: &Machine) -> Option<String> {
+    choose(remedy, program, machine, None).err()
+}
+
 fn removed(program: &Program, machine: &Machine) -> Vec<String> {
     let mut all = machine.says();
     if machine.cpus > 1 && program.cpus_allowed == Some(1) {

@@ -5,6 +5,7 @@ use crate::program::{find_library, java_heap, Object, Program};
 use crate::remedy::{Merge, Variable};
 use crate::Remedy;
 use ceasefire_base::{Error, Result};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
@@ -12,7 +13,7 @@ use std::path::PathBuf;
 pub const MODES_VARIABLE: &str = "CEASEFIRE_DETER";
 
 /// All remedies together.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
     pub environment: BTreeMap<String, String>,
     /// Put behind the program's name.

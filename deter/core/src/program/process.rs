@@ -99,6 +99,11 @@ fn denied(pid: u32, error: &io::Error) -> Error {
     match error.kind() {
         io::ErrorKind::NotFound => Error::failed(format!("process {pid} has ended"))
             .remedy("name one that runs, or its command after --"),
+        // SAFETY: geteuid() has no preconditions.
+        _ if unsafe { libc::geteuid() } == 0 => {
+            Error::skip(format!("root of this container may not read what process {pid} maps"))
+                .remedy("run it on the host, or name the program's command after --")
+        }
         _ => Error::skip(format!("process {pid} is not yours: its libraries and settings cannot be read"))
             .remedy(format!("sudo ceasefire deter plan -p {pid}, or name its command after --")),
     }
@@ -160,7 +165,7 @@ mod tests {
     fn who_is_none_is_refused() {
         assert!(of_process(4_194_304).expect_err("nobody").message.contains("no process"));
         let error = denied(1, &io::Error::from_raw_os_error(libc::EACCES));
-        assert!(error.remedy.expect("a remedy").contains("sudo"));
+        assert!(error.remedy.expect("a remedy").contains("command after --"));
     }
 
     #[test]

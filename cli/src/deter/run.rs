@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `run`: becomes the program, with remedies, and lets somebody look whether they reached it.
+
+use super::args::Run;
+use super::plan::environment;
+use ceasefire_base::{Error, Result};
+use ceasefire_deter::launch::{prove_after_exec, Interception, Launch, NoInterception};
+use ceasefire_deter::machine::Machine;
+use ceasefire_deter::plan::why_not;
+use ceasefire_deter::program::of_command;
+use ceasefire_deter::remedy::{self, Remedy};
+use ceasefire_deter::settings::Settings;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A loader has mapped everything long before.
+const PROOF_MAX: Duration = Duration::from_secs(2);
+
+pub fn run(args: &Run) -> Result<u8> {
+    let remedies = chosen(&args.with, args.loose)?;
+    let program = of_command(&args.command, environment())?;
+    let machine = Machine::here(Path::new("/"));
+    for remedy in &remedies {
+        if let Some(why) = why_not(remedy, &program, &machine) {
+            eprintln!("ceasefire: {} has no effect: {why}", remedy.name);
+        }
+    }
+    let settings = Settings::of(&remedies, &program)?;
+    let launch = Launch::new(&args.command, settings, interception(), &cache())?;
+    prove_after_exec(launch.preloads(), launch.has_filter(), args.quiet, PROOF_MAX);
+    Err(launch.exec())
+}
+
+pub fn interception() -> &'static dyn Interception {
+    &NoInterception
+}
+
+/// Where what we preload is kept.
+pub fn cache() -> PathBuf {
+    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
+    let base = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home);
+    base.unwrap_or_else(std::env::temp_dir).join("ceasefire/deter")
+}
+
+/// By name; those that are for programs.
+pub fn chosen(names: &[String], loose: bool) -> Result<Vec<&'static Remedy>> {
+    let mut chosen: Vec<&'static Remedy> = Vec::new();
+    for name in names {
+        let remedy = remedy::named(name)?;
+        if remedy.is_host() {
+            return Err(Error::usage(format!("{name} is about the host, not about a program"))
+                .remedy(format!("ceasefire deter host on {name}")));
+        }
+        if remedy.is_change_only() {
+            return Err(Error::usage(format!("{name} cannot be set from outside"))
+                .remedy(format!("ceasefire deter show {name}")));
+        }
+        if remedy.is_loose && !loose {
+            return Err(Error::usage(format!("a program can notice {name}: {}", remedy.costs))
+                .remedy("add --loose if that is right for this program"));
+        }
+        if !chosen.iter().any(|other| other.name == remedy.name) {
+            chosen.push(remedy);
+        }
+    }
+    Ok(chosen)
+}
