@@ -13,6 +13,7 @@ pub mod program;
 pub mod remedy;
 pub mod settings;
 pub mod show;
+pub mod trial;
 pub mod version;
 
 pub use remedy::{Kind, Remedy};
