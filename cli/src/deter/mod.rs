@@ -2,12 +2,15 @@
 //! Verbs about remedies, a file each.
 
 pub mod args;
+mod counting;
 mod host;
 mod lines;
 mod plan;
 mod run;
 mod seen;
 mod show;
+mod table;
+mod trial;
 
 use args::{Deter, Verb};
 use ceasefire_base::Result;
@@ -19,6 +22,8 @@ const COLUMNS: usize = 80;
 pub fn run(deter: Deter) -> Result<u8> {
     match deter.verb {
         Verb::Plan(args) => plan::run(&args),
+        Verb::Try(args) => trial::run(&args),
+        Verb::Stage { order } => trial::perform(&order),
         Verb::Run(args) => run::run(&args),
         Verb::Show(args) => show::run(&args),
         Verb::Host(args) => host::run(&args),

@@ -6,7 +6,7 @@ mod causes;
 #[cfg(feature = "watch")]
 mod environment;
 #[cfg(feature = "watch")]
-mod filters;
+pub(crate) mod filters;
 #[cfg(feature = "watch")]
 mod isolated;
 mod lines;

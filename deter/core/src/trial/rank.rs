@@ -118,7 +118,8 @@ pub fn rank(names: &[String], trials: &[Trial], rss_share_max: Option<f64>) -> R
     let helps = |row: &&Row| row.verdict == Verdict::Helps;
     let median = |row: &Row| row.decides(by_flushes).map_or(f64::INFINITY, |range| range.median);
     let best = rows.iter().filter(helps).min_by(|a, b| median(a).total_cmp(&median(b))).cloned();
-    if let Some((best, range)) = best.and_then(|best| Some((best.remedy.clone(), best.decides(by_flushes)?))) {
+    if let Some((best, range)) = best.and_then(|best| Some((best.remedy.clone(), best.decides(by_flushes)?)))
+    {
         for row in rows.iter_mut().filter(|row| row.verdict == Verdict::Helps) {
             if row.remedy == best {
                 row.verdict = Verdict::Best;
@@ -128,7 +129,10 @@ pub fn rank(names: &[String], trials: &[Trial], rss_share_max: Option<f64>) -> R
         }
     }
     let is_out = |row: &Row| {
-        matches!(row.verdict, Verdict::ChangedOutput | Verdict::Failed | Verdict::NotCounted | Verdict::TooMuchMemory)
+        matches!(
+            row.verdict,
+            Verdict::ChangedOutput | Verdict::Failed | Verdict::NotCounted | Verdict::TooMuchMemory
+        )
     };
     rows.sort_by(|a, b| match is_out(a).cmp(&is_out(b)) {
         Ordering::Equal => median(a).total_cmp(&median(b)),
@@ -200,7 +204,14 @@ mod tests {
     use super::*;
 
     fn trial(remedy: &str, flushes: Option<u64>, received: u64) -> Trial {
-        Trial { remedy: remedy.into(), units: 10.0, flushes, received: Some(received), rss_kib: Some(1000), ..Trial::default() }
+        Trial {
+            remedy: remedy.into(),
+            units: 10.0,
+            flushes,
+            received: Some(received),
+            rss_kib: Some(1000),
+            ..Trial::default()
+        }
     }
 
     fn ranked(trials: &[Trial], most: Option<f64>) -> Vec<(String, Verdict)> {
@@ -274,7 +285,12 @@ mod tests {
 
     #[test]
     fn memory_output_and_failures_take_a_remedy_out() {
-        let mut trials = vec![trial(NONE, Some(100), 0), trial("fat", Some(1), 0), trial("odd", Some(2), 0), trial("dead", Some(3), 0)];
+        let mut trials = vec![
+            trial(NONE, Some(100), 0),
+            trial("fat", Some(1), 0),
+            trial("odd", Some(2), 0),
+            trial("dead", Some(3), 0),
+        ];
         trials[1].rss_kib = Some(1501);
         trials[2].changed = Some("it is not what it was".into());
         trials[3].failed = Some("it exited with 1".into());

@@ -84,7 +84,8 @@ pub fn perform(order: &Order, interception: &dyn Interception) -> Result<Report>
     let is_over = Arc::new(AtomicBool::new(false));
     let sampler = sample(pid, Arc::clone(&seen_kib), Arc::clone(&is_over));
     let needs_proof = !preloads.is_empty() || has_filter;
-    let prover = needs_proof.then(|| std::thread::spawn(move || prove(pid, &preloads, has_filter, PROOF_MAX)));
+    let prover =
+        needs_proof.then(|| std::thread::spawn(move || prove(pid, &preloads, has_filter, PROOF_MAX)));
     let (status, usage) = wait(pid)?;
     let seconds = begun.elapsed().as_secs_f64();
     is_over.store(true, Ordering::Relaxed);

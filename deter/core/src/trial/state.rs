@@ -66,7 +66,8 @@ impl State {
         match state.filter(|state| state.schema == SCHEMA) {
             None => Err(Error::failed(format!("{} holds no trials", path.display())).remedy(remedy())),
             Some(state) if state.request != request => {
-                Err(Error::usage(format!("{} holds trials of something else", path.display())).remedy(remedy()))
+                Err(Error::usage(format!("{} holds trials of something else", path.display()))
+                    .remedy(remedy()))
             }
             Some(state) => Ok(state),
         }
@@ -107,12 +108,15 @@ impl State {
 
 /// Of an output; FNV-1a, so that a state file of another build means the same.
 pub fn hash(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+    bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// The output that the command as it is has each time; None where it differs by itself.
 pub fn usual_output(trials: &[Trial]) -> Option<u64> {
-    let mut own = trials.iter().filter(|t| t.remedy == super::NONE && t.failed.is_none()).map(|t| t.output_hash);
+    let mut own =
+        trials.iter().filter(|t| t.remedy == super::NONE && t.failed.is_none()).map(|t| t.output_hash);
     let first = own.next()?;
     own.all(|hash| hash == first).then_some(first)
 }
@@ -158,7 +162,12 @@ mod tests {
         let scratch = tempfile::tempdir().expect("a directory");
         let path = scratch.path().join("trials.json");
         let mut state = State::open(&path, request(2)).expect("new");
-        state.trials.push(Trial { remedy: "a".into(), units: 0.1, output_hash: u64::MAX, ..Trial::default() });
+        state.trials.push(Trial {
+            remedy: "a".into(),
+            units: 0.1,
+            output_hash: u64::MAX,
+            ..Trial::default()
+        });
         state.save(&path).expect("saved");
         assert_eq!(State::open(&path, request(2)).expect("resumed"), state);
         assert!(State::open(&path, request(3)).expect_err("another").message.contains("something else"));
@@ -168,7 +177,11 @@ mod tests {
 
     #[test]
     fn outputs_are_compared_where_they_are_always_the_same() {
-        let trial = |remedy: &str, output: &[u8]| Trial { remedy: remedy.into(), output_hash: hash(output), ..Trial::default() };
+        let trial = |remedy: &str, output: &[u8]| Trial {
+            remedy: remedy.into(),
+            output_hash: hash(output),
+            ..Trial::default()
+        };
         let mut same = vec![trial("none", b"x"), trial("none", b"x"), trial("a", b"y"), trial("b", b"x")];
         assert!(compare_outputs(&mut same));
         assert!(same[2].changed.is_some() && same[3].changed.is_none());
