@@ -64,7 +64,7 @@ pub fn run(args: &Plan) -> Result<u8> {
     }
     if !host.is_empty() {
         let names: Vec<String> = host.iter().map(|choice| choice.remedy.name.clone()).collect();
-        print_line("of the whole host, if its causes are seen:");
+        say("", "of the whole host, if its causes are seen:");
         say("  ", &list(&names));
     }
     if args.all {

@@ -3,6 +3,7 @@
 
 use super::lines::{columns, say};
 use ceasefire_base::exec::print_line;
+use ceasefire_base::text;
 use ceasefire_deter::plan::list;
 use ceasefire_deter::trial::rank::{Range, Ranking, Row, Verdict};
 use ceasefire_deter::trial::report::words;
@@ -12,10 +13,8 @@ use ceasefire_watch_views::table;
 
 pub fn print(state: &State, ranking: &Ranking, lost: &[String], notes: &[String]) {
     let request = &state.request;
-    say(
-        "",
-        &format!("{}: {} rounds, per unit ({})", request.command.join(" "), request.repeats, request.units),
-    );
+    let rounds = text::count(u64::from(request.repeats), "round");
+    say("", &format!("{}: {rounds}, per unit ({})", request.command.join(" "), request.units));
     let base = ranking.rows.iter().find(|row| row.remedy == NONE);
     let has_flushes = ranking.rows.iter().any(|row| row.flushes_per_unit.is_some());
     let mut head = vec!["remedy"];
@@ -92,7 +91,7 @@ fn range(range: Option<Range>) -> String {
 /// Two or three digits that count.
 fn number(value: f64) -> String {
     match value.abs() {
-        x if x == 0.0 => "0".into(),
+        0.0 => "0".into(),
         x if x >= 100.0 => format!("{value:.0}"),
         x if x >= 1.0 => format!("{value:.1}"),
         x if x >= 0.1 => format!("{value:.2}"),

@@ -41,6 +41,9 @@ pub fn run(args: &Try) -> Result<u8> {
     let machine = Machine::here(Path::new("/"));
     let mut notes = plan(&program, &machine, None, remedy::all()).removed;
     notes.extend(program.notes.iter().cloned());
+    if args.repeats == 1 {
+        notes.push("one round tells no range: a difference may be chance".into());
+    }
     let remedies = candidates(args, &program, &machine, &mut notes)?;
     if remedies.is_empty() {
         notes.iter().for_each(|note| lines::say("note: ", note));
