@@ -48,6 +48,7 @@ fn wrong_words_are_usage_errors() {
         (&["run", "--with", "host-ksm", "--", "true"], "about the host"),
         (&["run", "--with", "google-tcmalloc-keep", "--", "true"], "from outside"),
         (&["run", "--with", "zero-instead", "--", "true"], "can notice"),
+        (&["run", "--loose", "--with", "zero-instead", "--", "/no/such"], "/no/such"),
         (&["run", "--with", "glibc-keep", "--", "no-such-program"], "no-such-program"),
         (&["run", "--with", "glibc-keep"], "COMMAND"),
         (&["try", "--units", "0", "--", "true"], "--units 0"),

@@ -22,6 +22,10 @@ pub fn run(args: &Run) -> Result<u8> {
     let machine = Machine::here(Path::new("/"));
     for remedy in &remedies {
         if let Some(why) = why_not(remedy, &program, &machine) {
+            if remedy.is_loose {
+                return Err(Error::usage(format!("{} is not for this program: {why}", remedy.name))
+                    .remedy("leave it out"));
+            }
             eprintln!("ceasefire: {} has no effect: {why}", remedy.name);
         }
     }
