@@ -19,7 +19,7 @@ pub fn read(path: &Path, pid: Option<u32>) -> Result<(Seen, String)> {
     }
     let window = reader.sum.snapshot(std::mem::take(&mut reader.stacks));
     let mut seen = Seen::new();
-    let senders = window.senders.iter().filter(|sender| sender.class != Class::Own);
+    let senders = window.senders.iter().filter(|sender| sender.class == Class::User);
     let of_pid = senders.filter(|sender| pid.is_some_and(|pid| sender.task.tgid == pid));
     for sender in of_pid {
         let sum = seen.entry(sender.cause.clone()).or_default();
@@ -28,10 +28,10 @@ pub fn read(path: &Path, pid: Option<u32>) -> Result<(Seen, String)> {
     if let (Some(pid), false) = (pid, seen.is_empty()) {
         return Ok((seen, format!("causes seen of process {pid} in {}", path.display())));
     }
-    for site in window.sites.iter().filter(|site| site.class != Class::Own) {
+    for site in window.sites.iter().filter(|site| site.class == Class::User) {
         let sum = seen.entry(site.cause.clone()).or_default();
         *sum = sum.saturating_add(site.tally.targets);
     }
     let whose = pid.map_or(String::new(), |pid| format!(", which has nothing of process {pid}"));
-    Ok((seen, format!("causes seen of all that {} has{whose}", path.display())))
+    Ok((seen, format!("causes of user mappings, of all that {} has{whose}", path.display())))
 }

@@ -35,7 +35,8 @@ pub fn print(state: &State, ranking: &Ranking, lost: &[String], notes: &[String]
     ] {
         let of = ranking.rows.iter().filter(|row| row.verdict == verdict);
         let names: Vec<String> = of.map(|row| row.remedy.clone()).collect();
-        if !names.is_empty() {
+        let is_chance = ranking.is_too_few && verdict == Verdict::NoChange;
+        if !names.is_empty() && !is_chance {
             say("  ", &format!("{}: {}", words(verdict), list(&names)));
         }
     }
@@ -49,6 +50,9 @@ pub fn print(state: &State, ranking: &Ranking, lost: &[String], notes: &[String]
     }
     match ranking.best() {
         Some(row) => say("", &format!("next: {}", next(&row.remedy))),
+        None if ranking.is_too_few => {
+            say("", "the command as it is has too few shootdowns to tell: none is needed, or more work is");
+        }
         None => say("", "none of these helps"),
     }
 }

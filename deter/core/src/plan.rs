@@ -97,6 +97,9 @@ fn choose(
         }
     };
     reaches(remedy, program)?;
+    if settings::lacks_heap(remedy, program) {
+        return Err("its largest heap is not given: -Xmx".into());
+    }
     if settings::is_set(remedy, program) {
         return Err("it is set already".into());
     }
@@ -301,7 +304,9 @@ mod tests {
             helps(&go, None).iter().filter(|name| !name.starts_with("host-")).collect::<Vec<_>>(),
             [&"go-keep", &"madvise-lazy-off", &"one-cpu"]
         );
-        let java = program(&[Kind::Glibc, Kind::Jvm, Kind::JvmShenandoah], &[("java", b"")]);
+        let mut java = program(&[Kind::Glibc, Kind::Jvm, Kind::JvmShenandoah], &[("java", b"")]);
+        assert_eq!(why_not(&java, "jvm-fixed-heap"), "its largest heap is not given: -Xmx");
+        java.arguments = vec!["-Xmx1g".into()];
         let found = helps(&java, None);
         assert!(found.contains(&"jvm-fixed-heap") && found.contains(&"jvm-shenandoah-no-uncommit"));
         assert!(!found.contains(&"jvm-z-no-uncommit") && !found.contains(&"jemalloc"));

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+const HEAP: &str = "{heap}";
 /// Modes of our own preload library, one after the other, between commas.
 pub const MODES_VARIABLE: &str = "CEASEFIRE_DETER";
 
@@ -31,6 +32,10 @@ impl Settings {
         let mut all = Settings::default();
         let mut set_by: BTreeMap<&str, (&str, &Variable)> = BTreeMap::new();
         for remedy in remedies {
+            if lacks_heap(remedy, program) {
+                return Err(Error::usage(format!("{} needs to know the largest heap", remedy.name))
+                    .remedy("add -Xmx to the command, such as -Xmx4g"));
+            }
             for variable in &remedy.sets.environment {
                 let value = fill(&variable.value, program);
                 if let Some((other, before)) = set_by.get(variable.name.as_str()) {
@@ -97,12 +102,17 @@ pub fn installed(preload: &crate::remedy::Preload) -> Result<PathBuf> {
     }
 }
 
-/// `{heap}`: what the largest Java heap is.
+/// `{heap}`: what the largest Java heap is; it stays where that is not given.
 pub fn fill(value: &str, program: &Program) -> String {
-    match value.contains("{heap}") {
-        true => value.replace("{heap}", &java_heap(program).unwrap_or_else(|| "1g".into())),
-        false => value.to_string(),
+    match java_heap(program) {
+        Some(heap) => value.replace(HEAP, &heap),
+        None => value.to_string(),
     }
+}
+
+/// A value that only the command can tell.
+pub fn lacks_heap(remedy: &Remedy, program: &Program) -> bool {
+    remedy.sets.environment.iter().any(|variable| fill(&variable.value, program).contains(HEAP))
 }
 
 /// A value joined with the one that is there: of equal names ours counts, all others stay.
@@ -201,6 +211,17 @@ mod tests {
         let filter = both("madvise-lazy-off", "go-keep").expect("they join");
         assert_eq!(filter.answer.len(), 3);
         assert_eq!(filter.environment["GODEBUG"], "madvdontneed=0");
+    }
+
+    /// A quarter of memory, touched, could end other programs.
+    #[test]
+    fn a_heap_that_was_not_given_is_not_guessed() {
+        let remedy = named("jvm-fixed-heap").expect("there");
+        let mut program = Program::default();
+        assert!(Settings::of(&[remedy], &program).expect_err("refused").message.contains("largest heap"));
+        program.arguments = vec!["-Xmx64m".into()];
+        let settings = Settings::of(&[remedy], &program).expect("fits");
+        assert_eq!(settings.environment["JAVA_TOOL_OPTIONS"], "-Xms64m -Xmx64m -XX:+AlwaysPreTouch");
     }
 
     #[test]

@@ -154,11 +154,9 @@ fn memory_kib() -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?.trim().split(' ').next()?.parse().ok()
 }
 
-/// What the largest heap is, as an option would say it: given, or the JVM's quarter of memory.
+/// What the largest heap is, where that is given. The JVM's own choice, a quarter of memory, is nothing to be touched unasked.
 pub fn java_heap(program: &Program) -> Option<String> {
-    let given =
-        java_options(program).iter().rev().find_map(|word| word.strip_prefix("-Xmx").map(str::to_string));
-    given.or_else(|| memory_kib().map(|kib| format!("{}m", (kib / 4) >> 10)))
+    java_options(program).iter().rev().find_map(|word| word.strip_prefix("-Xmx").map(str::to_string))
 }
 
 #[cfg(test)]

@@ -9,6 +9,9 @@ use super::NONE;
 use serde::Serialize;
 use std::cmp::Ordering;
 
+/// Fewer than so many, over all rounds of the command as it is: chance would decide.
+const COUNT_MIN: u64 = 30;
+
 /// Of the repeats.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Range {
@@ -93,6 +96,8 @@ pub struct Ranking {
     pub rows: Vec<Row>,
     /// "flushes_per_unit" or "received_per_unit".
     pub ranked_by: &'static str,
+    /// The command as it is has hardly any: no remedy can be told to help.
+    pub is_too_few: bool,
 }
 
 impl Ranking {
@@ -112,8 +117,14 @@ pub fn rank(names: &[String], trials: &[Trial], rss_share_max: Option<f64>) -> R
     let by_flushes = base.as_ref().is_some_and(|base| base.flushes_per_unit.is_some());
     let baseline = base.as_ref().and_then(|base| base.decides(by_flushes));
     let rss = base.as_ref().and_then(|base| base.rss_kib);
+    let own = trials.iter().filter(|trial| trial.remedy == NONE);
+    let counts = own.filter_map(|trial| if by_flushes { trial.flushes } else { trial.received });
+    let is_too_few = counts.fold(0u64, u64::saturating_add) < COUNT_MIN;
     for row in &mut rows {
         row.verdict = verdict(row, baseline, row.decides(by_flushes), rss, rss_share_max);
+        if is_too_few && row.verdict == Verdict::Helps {
+            row.verdict = Verdict::NoChange;
+        }
     }
     let helps = |row: &&Row| row.verdict == Verdict::Helps;
     let median = |row: &Row| row.decides(by_flushes).map_or(f64::INFINITY, |range| range.median);
@@ -138,7 +149,7 @@ pub fn rank(names: &[String], trials: &[Trial], rss_share_max: Option<f64>) -> R
         Ordering::Equal => median(a).total_cmp(&median(b)),
         other => other,
     });
-    Ranking { rows, ranked_by: if by_flushes { "flushes_per_unit" } else { "received_per_unit" } }
+    Ranking { rows, ranked_by: if by_flushes { "flushes_per_unit" } else { "received_per_unit" }, is_too_few }
 }
 
 fn row(name: &str, trials: &[Trial]) -> Row {
@@ -281,6 +292,13 @@ mod tests {
         ];
         let expected: Vec<(String, Verdict)> = expected.iter().map(|(n, v)| (n.to_string(), *v)).collect();
         assert_eq!(rows, expected);
+    }
+
+    #[test]
+    fn a_handful_tells_nothing() {
+        let few = [trial(NONE, Some(9), 0), trial("a", Some(1), 0)];
+        let ranking = rank(&[NONE.into(), "a".into()], &few, None);
+        assert!(ranking.is_too_few && ranking.best().is_none());
     }
 
     #[test]

@@ -28,6 +28,7 @@ pub fn json(state: &State, ranking: &Ranking, lost: &[String], notes: &[String],
         "units": state.request.units,
         "counter": state.request.counter,
         "ranked_by": ranking.ranked_by,
+        "is_too_few": ranking.is_too_few,
         "found": ranking.best().map(|row| &row.remedy),
         "is_output_compared": compared,
         "rows": ranking.rows,
@@ -88,23 +89,23 @@ mod tests {
             let names: Vec<String> = ["none", "a"].map(String::from).to_vec();
             exit_code(&rank(&names, &state.trials, None))
         };
-        assert_eq!(of(&state(&[("none", 10), ("a", 1)])), 0);
-        assert_eq!(of(&state(&[("none", 10), ("a", 10)])), 3);
-        let mut changed = state(&[("none", 10), ("a", 1)]);
+        assert_eq!(of(&state(&[("none", 100), ("a", 1)])), 0);
+        assert_eq!(of(&state(&[("none", 100), ("a", 100)])), 3);
+        let mut changed = state(&[("none", 100), ("a", 1)]);
         changed.trials[1].changed = Some("x".into());
         assert_eq!(of(&changed), 1);
     }
 
     #[test]
     fn the_json_has_what_was_promised() {
-        let state = state(&[("none", 10), ("a", 1)]);
+        let state = state(&[("none", 100), ("a", 1)]);
         let ranking = rank(&["none".into(), "a".into()], &state.trials, None);
         let json = json(&state, &ranking, &[], &[], true);
         assert_eq!(json["schema"], SCHEMA);
         assert_eq!(json["rows"][0]["remedy"], "a");
         assert_eq!(json["rows"][0]["flushes_per_unit"]["median"], 1.0);
         assert!(json["rows"][0]["received_per_unit"].is_null());
-        assert_eq!(json["causes_received"]["munmap"], 10);
+        assert_eq!(json["causes_received"]["munmap"], 100);
         assert_eq!(json["found"], "a");
     }
 }
