@@ -16,9 +16,9 @@ const SWAPPINESS: &str = "/proc/sys/vm/swappiness";
 const PROACTIVE: &str = "/proc/sys/vm/compaction_proactiveness";
 const WRITEBACK: &str = "/proc/sys/vm/dirty_writeback_centisecs";
 
-/// The largest threshold that glibc accepts, and as much memory kept.
+/// All three: without top_pad the heaps of threads are still unmapped. (`deter` has the same as a remedy.)
 const KEEP: &str =
-    "GLIBC_TUNABLES=glibc.malloc.trim_threshold=1073741824:glibc.malloc.mmap_threshold=33554432";
+    "GLIBC_TUNABLES=glibc.malloc.trim_threshold=1073741824:glibc.malloc.mmap_max=0:glibc.malloc.top_pad=67108864";
 
 fn new(cause: &CauseFacts<'_>, change: &str, more: &[String], command: String, caution: &str) -> Advice {
     let mut evidence = cause.figures();
@@ -87,7 +87,7 @@ fn memory_given_back(cause: &CauseFacts<'_>, facts: &Facts<'_>) -> Advice {
             "let jemalloc keep memory longer before it gives it back",
             &evidence,
             "MALLOC_CONF=dirty_decay_ms:60000,muzzy_decay_ms:-1,background_thread:true COMMAND".into(),
-            "the process stays larger; measure its resident size, too",
+            "the process stays larger; large blocks of calloc are still zeroed by giving them back, unless thp:always",
         ),
         (Some("tcmalloc"), _) => new(
             cause,
@@ -101,7 +101,7 @@ fn memory_given_back(cause: &CauseFacts<'_>, facts: &Facts<'_>) -> Advice {
             "let mimalloc wait longer before it gives memory back",
             &evidence,
             "MIMALLOC_PURGE_DELAY=10000 COMMAND".into(),
-            "the process stays larger",
+            "the process stays larger; before 2.1 mimalloc ignores this variable and does not say so",
         ),
         (None, true) => glibc(cause, &evidence),
         // Only allocators call brk.
@@ -143,7 +143,7 @@ fn glibc(cause: &CauseFacts<'_>, evidence: &[String]) -> Advice {
             true => format!("{KEEP}:glibc.malloc.arena_max=4 COMMAND"),
             false => format!("{KEEP} COMMAND"),
         },
-        "the process keeps its largest size; in code: mallopt(M_TRIM_THRESHOLD, …), mallopt(M_MMAP_THRESHOLD, …)",
+        "the process keeps its largest size; in code: mallopt(M_TRIM_THRESHOLD, …), M_MMAP_MAX, M_TOP_PAD; `ceasefire deter try` tells whether it helps",
     )
 }
 
