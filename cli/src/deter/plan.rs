@@ -7,10 +7,11 @@ use super::{seen, show};
 use ceasefire_base::exec::print_line;
 use ceasefire_base::{Error, Result};
 use ceasefire_deter::machine::Machine;
-use ceasefire_deter::plan::{list, plan, Plan as Found};
+use ceasefire_deter::plan::{list, plan, Plan as Found, Seen};
 use ceasefire_deter::program::{of_command, of_process, Program};
 use ceasefire_deter::remedy;
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 pub fn run(args: &Plan) -> Result<u8> {
@@ -19,7 +20,8 @@ pub fn run(args: &Plan) -> Result<u8> {
     let machine = Machine::here(Path::new("/"));
     let found = plan(&program, &machine, seen.as_ref().map(|(seen, _)| seen), remedy::all());
     if args.json {
-        print_line(&json(&program, &found).to_string());
+        let seen = seen.map(|(seen, _)| seen);
+        print_line(&json(&program, &found, seen.as_ref()).to_string());
         return Ok(0);
     }
     say("", &program.describe());
@@ -91,12 +93,12 @@ fn look(args: &Plan) -> Result<Program> {
 }
 
 /// What a command would be given.
-pub fn environment() -> std::collections::BTreeMap<String, String> {
+pub fn environment() -> BTreeMap<String, String> {
     let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
     std::env::vars_os().map(|(name, value)| (text(name), text(value))).collect()
 }
 
-fn json(program: &Program, found: &Found) -> serde_json::Value {
+fn json(program: &Program, found: &Found, seen: Option<&Seen>) -> serde_json::Value {
     let helps: Vec<_> = found
         .helps
         .iter()
@@ -111,6 +113,7 @@ fn json(program: &Program, found: &Found) -> serde_json::Value {
             "kinds": program.kinds, "versions": program.versions, "threads": program.threads,
             "privileged": program.privileged, "sanitizer": program.sanitizer, "notes": program.notes,
         },
+        "seen": seen.map(|seen| seen.iter().map(|(cause, n)| (cause.to_string(), *n)).collect::<BTreeMap<_, _>>()),
         "removed": found.removed, "helps": helps, "does_not_apply": not,
     })
 }

@@ -4,6 +4,7 @@
 use super::libraries::Search;
 use super::object::{self, Object};
 use super::{elf, kind, Program};
+use crate::Kind;
 use ceasefire_base::{Error, Result};
 use std::collections::BTreeMap;
 use std::ffi::CString;
@@ -58,6 +59,12 @@ pub fn of_command(words: &[String], environment: BTreeMap<String, String>) -> Re
         }
     }
     kind::tell(&mut program, bytes.as_deref());
+    if program.is(Kind::Shell) {
+        let name = &program.name;
+        program.notes.push(format!(
+            "{name} starts other programs, which are not looked at: name the program itself, or -p PID while it runs"
+        ));
+    }
     Ok(program)
 }
 
@@ -133,7 +140,6 @@ pub(super) fn privileged(path: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Kind;
     use std::os::unix::fs::PermissionsExt;
 
     fn environment() -> BTreeMap<String, String> {
@@ -171,7 +177,11 @@ mod tests {
         let first = script("a", "#!/bin/sh -e\n");
         let program = look(&[&first, "y"]).expect("a script");
         assert_eq!(program.arguments, ["-e", &first, "y"]);
-        assert!(program.is(Kind::Shell), "{:?}", program.kinds);
+        assert!(
+            program.is(Kind::Shell) && program.notes[0].contains("starts other programs"),
+            "{:?}",
+            program
+        );
         let second = script("b", &format!("#!{first}\n"));
         assert_eq!(look(&[&second]).expect("two scripts").arguments, ["-e", &first, &second]);
         let third = script("c", "#!/usr/bin/env -S A=1 sh -x\n");
