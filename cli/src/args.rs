@@ -4,7 +4,7 @@
 use ceasefire_base::Result;
 use ceasefire_results::compare::Mapping;
 use ceasefire_results::paper::figures::EVALUATIONS;
-use ceasefire_run::kernels::{Kernels, Source, USUAL};
+use ceasefire_run::kernels::{Kernels, Source, Tree, USUAL};
 use ceasefire_run::luggage::Luggage;
 use ceasefire_run::machine::{Emulator, MachineSpec};
 use ceasefire_run::mmtests;
@@ -223,6 +223,9 @@ pub struct MachineArgs {
     /// Build a kernel from a copy of this source tree
     #[arg(long, value_name = "DIR")]
     pub kernel_source: Option<PathBuf>,
+    /// With --kernel-source: a fragment of configuration over the kernel's own; the last one wins
+    #[arg(long, value_name = "FILE", requires = "kernel_source")]
+    pub config: Vec<PathBuf>,
     /// Append this text to the kernel's command line
     #[arg(
         long,
@@ -308,7 +311,7 @@ impl MachineArgs {
     pub fn source(&self) -> Source {
         match (&self.kernel_image, &self.kernel_source) {
             (Some(image), _) => Source::Image(image.clone()),
-            (None, Some(tree)) => Source::Tree(tree.clone()),
+            (None, Some(dir)) => Source::Tree(Tree { dir: dir.clone(), config: self.config.clone() }),
             (None, None) => Source::Recipes,
         }
     }

@@ -9,7 +9,6 @@
 #include <linux/mutex.h>
 #include <linux/seq_file.h>
 
-#include <asm/msr.h>
 #include <asm/page.h>
 
 #include "machine.h"
@@ -82,10 +81,8 @@ static unsigned int machine_stats(void)
 		.buffer = __pa_symbol(stats),
 		.capacity = ARRAY_SIZE(stats),
 	};
-	if (wrmsrl_safe(machine_msr, __pa_symbol(&request)))
+	if (machine_ask(machine_msr, __pa_symbol(&request)))
 		return 0;
-	/* The WRMSR has written to memory that the compiler does not know of. */
-	barrier();
 	if (request.status != MACHINE_ANSWERED)
 		return 0;
 	return min_t(u32, request.count, ARRAY_SIZE(stats));
