@@ -100,7 +100,8 @@ lay_engine() {
 	mkdir -p "$2/mm/$1/engine"
 	cp "$root/engine/$1/"*.[ch] "$2/mm/$1/engine/"
 }
-lay_files() { cp -r "$here/$1/files/." "$2"; }
+# One that Linux has itself has no files.
+lay_files() { [ ! -d "$here/$1/files" ] || cp -r "$here/$1/files/." "$2"; }
 
 # commit DIR MESSAGE: the same files give the same commit
 commit() {
@@ -124,6 +125,7 @@ start_repository() {
 			lay_engine "$mechanism" "$dir"
 			commit "$dir" "$(grep -v '^#' "$here/$mechanism/engine.message")"
 		fi
+		[ -d "$here/$mechanism/files" ] || continue
 		lay_files "$mechanism" "$dir"
 		commit "$dir" "$(grep -v '^#' "$here/$mechanism/files.message")"
 	done

@@ -179,6 +179,10 @@ int team_start(struct run *run);
 int repeat_run(struct outcome *outcome, const struct arguments *arguments,
 	       unsigned int repeat);
 
+/* cpuinfo.c: the first processor's flags, between blanks; " " where it has none. */
+const char *cpu_flags(void);
+bool cpu_has_flag(const char *word);
+
 /* protocol.c */
 void protocol_string(const char *text);
 void protocol_boot(void);

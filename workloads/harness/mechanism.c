@@ -2,7 +2,8 @@
 /*
  * The mechanisms under test, as the lab describes them:
  *
- *   --mechanism NAME[,switch=PATH][,counters=PATH][,prctl=NUMBER][,opt-in][,flush=FUNCTION]...[,level=COUNTER]...
+ *   --mechanism NAME[,switch=PATH][,flag=WORD,unflagged=WORD][,counters=PATH][,prctl=NUMBER][,opt-in]
+ *               [,flush=FUNCTION]...[,level=COUNTER]...
  *
  * Counters are lines "name value", whatever they are. The text before and after
  * the measured part is kept as it is read and taken apart when nothing is
@@ -22,6 +23,8 @@
 struct mechanism {
 	const char *spec;
 	char name[32], switch_path[128], counters_path[128];
+	/* Its mode where the processor shows this flag, and where not. */
+	char flag[32], unflagged[32];
 	unsigned long prctl;
 	bool has_opt_in;
 	int fd;
@@ -74,6 +77,12 @@ static bool take_word(struct mechanism *mechanism, const char *word, size_t leng
 	value = value_of(word, &length, "counters");
 	if (value)
 		return take(mechanism->counters_path, sizeof(mechanism->counters_path), value, length);
+	value = value_of(word, &length, "flag");
+	if (value)
+		return take(mechanism->flag, sizeof(mechanism->flag), value, length);
+	value = value_of(word, &length, "unflagged");
+	if (value)
+		return take(mechanism->unflagged, sizeof(mechanism->unflagged), value, length);
 	value = value_of(word, &length, "prctl");
 	if (value) {
 		mechanism->prctl = strtoul(value, NULL, 0);
@@ -116,6 +125,19 @@ const char *mechanism_name(unsigned int index)
 	return mechanisms[index].name;
 }
 
+/* Return: whether it has a mode. */
+static bool read_mode(const struct mechanism *mechanism, char *mode, size_t size)
+{
+	if (mechanism->flag[0]) {
+		snprintf(mode, size, "%s", cpu_has_flag(mechanism->flag) ? mechanism->flag : mechanism->unflagged);
+		return true;
+	}
+	if (!mechanism->switch_path[0] || file_read(mechanism->switch_path, mode, size) <= 0)
+		return false;
+	mode[strcspn(mode, "\n")] = '\0';
+	return true;
+}
+
 void mechanisms_mode(char *mode, size_t size)
 {
 	mode[0] = '\0';
@@ -123,11 +145,8 @@ void mechanisms_mode(char *mode, size_t size)
 		char one[64];
 		size_t length = strlen(mode);
 
-		if (!mechanisms[i].switch_path[0] ||
-		    file_read(mechanisms[i].switch_path, one, sizeof(one)) <= 0)
-			continue;
-		one[strcspn(one, "\n")] = '\0';
-		snprintf(mode + length, size - length, "%s%s", length ? "+" : "", one);
+		if (read_mode(&mechanisms[i], one, sizeof(one)))
+			snprintf(mode + length, size - length, "%s%s", length ? "+" : "", one);
 	}
 }
 

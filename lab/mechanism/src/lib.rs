@@ -41,6 +41,9 @@ pub struct Mechanism {
     /// The file in sysfs that says the mode and takes another.
     #[serde(default)]
     pub switch: Option<String>,
+    /// Without a switch: the second of its two modes, and the flag in /proc/cpuinfo that is there in that one alone.
+    #[serde(default)]
+    pub flag: Option<String>,
     /// What stands in the kernel's log before the mode that it stays in, when it refuses one.
     #[serde(default)]
     pub refusal: Option<String>,
@@ -157,8 +160,11 @@ impl Mechanism {
         if unique.len() != self.modes.len() || !self.modes.iter().all(|mode| is_word(mode)) {
             return Err("modes must differ, and be made of a-z, 0-9, - and _".into());
         }
-        if !self.modes.is_empty() && (self.boot.is_none() || self.switch.is_none()) {
-            return Err("modes need `boot`, which chooses one, and `switch`, which says it".into());
+        if !self.modes.is_empty() && (self.boot.is_none() || self.switch.is_some() == self.flag.is_some()) {
+            return Err("modes need `boot`, which chooses one, and `switch` or `flag`, which says it".into());
+        }
+        if self.flag.is_some() && (self.modes.len() != 2 || self.modes.last() != self.flag.as_ref()) {
+            return Err("`flag` is the second of two modes".into());
         }
         for (key, path) in [("switch", &self.switch), ("counters", &self.counters)] {
             if path.as_ref().is_some_and(|path| !is_path(path)) {
@@ -225,6 +231,9 @@ impl Mechanism {
     pub fn argument(&self) -> String {
         let mut words = vec![self.name.clone()];
         words.extend(self.switch.iter().map(|path| format!("switch={path}")));
+        let unflagged = self.flag.as_ref().and(self.modes.first());
+        words.extend(self.flag.iter().map(|flag| format!("flag={flag}")));
+        words.extend(unflagged.map(|mode| format!("unflagged={mode}")));
         words.extend(self.counters.iter().map(|path| format!("counters={path}")));
         words.extend(self.prctl.map(|number| format!("prctl={number:#x}")));
         words.extend(self.opt_in.then(|| "opt-in".to_string()));

@@ -145,3 +145,15 @@ fn every_mechanism_of_the_checkout_is_well_described() {
         assert!(mechanism.argument().len() < 2048, "{}", mechanism.argument());
     }
 }
+
+#[test]
+fn a_flag_of_the_processor_stands_for_a_switch() {
+    let switch = "switch = \"/sys/kernel/mm/toy/mode\"\n";
+    let flag = refused((switch, "flag = \"off\"\n"));
+    assert!(flag.contains("second of two modes"), "{flag}");
+    assert!(refused((switch, "")).contains("`switch` or `flag`"));
+    let both = format!("{switch}flag = \"on\"\n");
+    assert!(refused((switch, &both)).contains("`switch` or `flag`"));
+    let toy = Mechanism::parse("toy", &TEXT.replacen(switch, "flag = \"on\"\n", 1)).expect("parses");
+    assert!(toy.argument().starts_with("toy,flag=on,unflagged=off,counters="), "{}", toy.argument());
+}
