@@ -143,6 +143,8 @@ unsigned int mechanisms_count(void);
 const char *mechanism_name(unsigned int index);
 /* What their switches say, joined by "+"; "" in a kernel without any. */
 void mechanisms_mode(char *mode, size_t size);
+/* Or 0. */
+unsigned long mechanisms_warm_up_ms(void);
 /* The functions of their own by which CPUs are asked to flush. Return: false behind the last. */
 bool mechanisms_flush_function(unsigned int index, char *name, size_t size);
 void mechanisms_open(void);
@@ -174,6 +176,9 @@ unsigned int cpus_allowed(void);
 /* Before any thread is started. */
 int team_place(struct run *run);
 int team_start(struct run *run);
+
+/* warm_up.c: with the team, before setup, where a mechanism of this kernel wants it. */
+void warm_up(struct run *run);
 
 /* repeat.c */
 int repeat_run(struct outcome *outcome, const struct arguments *arguments,

@@ -44,6 +44,9 @@ pub struct Mechanism {
     /// Without a switch: the second of its two modes, and the flag in /proc/cpuinfo that is there in that one alone.
     #[serde(default)]
     pub flag: Option<String>,
+    /// How long a process must have sent shootdowns before its modes but the first have their effect. With `flag`.
+    #[serde(default)]
+    pub warm_up_ms: Option<u32>,
     /// What stands in the kernel's log before the mode that it stays in, when it refuses one.
     #[serde(default)]
     pub refusal: Option<String>,
@@ -166,6 +169,9 @@ impl Mechanism {
         if self.flag.is_some() && (self.modes.len() != 2 || self.modes.last() != self.flag.as_ref()) {
             return Err("`flag` is the second of two modes".into());
         }
+        if self.warm_up_ms.is_some_and(|time| time == 0 || self.flag.is_none()) {
+            return Err("`warm_up_ms` is more than 0, and goes with `flag`".into());
+        }
         for (key, path) in [("switch", &self.switch), ("counters", &self.counters)] {
             if path.as_ref().is_some_and(|path| !is_path(path)) {
                 return Err(format!("`{key}` is no full path without blanks and commas"));
@@ -237,6 +243,7 @@ impl Mechanism {
         words.extend(self.counters.iter().map(|path| format!("counters={path}")));
         words.extend(self.prctl.map(|number| format!("prctl={number:#x}")));
         words.extend(self.opt_in.then(|| "opt-in".to_string()));
+        words.extend(self.warm_up_ms.map(|time| format!("warm-up={time}")));
         words.extend(self.flush_functions.iter().map(|function| format!("flush={function}")));
         let names = self.names();
         words.extend(names.levels().map(|name| format!("level={name}")));

@@ -154,6 +154,7 @@ fn a_flag_of_the_processor_stands_for_a_switch() {
     assert!(refused((switch, "")).contains("`switch` or `flag`"));
     let both = format!("{switch}flag = \"on\"\n");
     assert!(refused((switch, &both)).contains("`switch` or `flag`"));
+    assert!(refused((switch, &format!("{switch}warm_up_ms = 300\n"))).contains("goes with `flag`"));
     let toy = Mechanism::parse("toy", &TEXT.replacen(switch, "flag = \"on\"\n", 1)).expect("parses");
     assert!(toy.argument().starts_with("toy,flag=on,unflagged=off,counters="), "{}", toy.argument());
 }
