@@ -45,6 +45,12 @@ enum counter {
 	IPI_TARGETS,
 	INSERTS,
 	INSERT_OPS,
+	USER_INTERRUPTS,
+	INVLPGB,
+	INVLPGB_ALL,
+	TLBSYNC,
+	BROADCAST_TARGETS,
+	BROADCAST_HITS,
 	/* What walks read, where there are several NUMA nodes: of all levels, and of the page tables that map pages. */
 	READS_LOCAL,
 	READS_REMOTE,
