@@ -149,8 +149,8 @@ unsigned int mechanisms_count(void);
 const char *mechanism_name(unsigned int index);
 /* What their switches say, joined by "+"; "" in a kernel without any. */
 void mechanisms_mode(char *mode, size_t size);
-/* Or 0. */
-unsigned long mechanisms_warm_up_ms(void);
+/* How long a process with so many threads must have sent shootdowns before it is measured; or 0. */
+unsigned long mechanisms_warm_up_ms(unsigned int threads);
 /* The functions of their own by which CPUs are asked to flush. Return: false behind the last. */
 bool mechanisms_flush_function(unsigned int index, char *name, size_t size);
 void mechanisms_open(void);

@@ -3,7 +3,7 @@
  * The mechanisms under test, as the lab describes them:
  *
  *   --mechanism NAME[,switch=PATH][,flag=WORD,unflagged=WORD][,counters=PATH][,prctl=NUMBER][,opt-in]
- *               [,warm-up=MS][,flush=FUNCTION]...[,level=COUNTER]...
+ *               [,warm-up=MS][,broadcasts-over=CPUS][,flush=FUNCTION]...[,level=COUNTER]...
  *
  * Counters are lines "name value", whatever they are. The text before and after
  * the measured part is kept as it is read and taken apart when nothing is
@@ -25,7 +25,7 @@ struct mechanism {
 	char name[32], switch_path[128], counters_path[128];
 	/* Its mode where the processor shows this flag, and where not. */
 	char flag[32], unflagged[32];
-	unsigned long prctl, warm_up_ms;
+	unsigned long prctl, warm_up_ms, broadcasts_over;
 	bool has_opt_in;
 	int fd;
 	char text[2][16384];
@@ -93,6 +93,11 @@ static bool take_word(struct mechanism *mechanism, const char *word, size_t leng
 		mechanism->warm_up_ms = strtoul(value, NULL, 10);
 		return mechanism->warm_up_ms != 0;
 	}
+	value = value_of(word, &length, "broadcasts-over");
+	if (value) {
+		mechanism->broadcasts_over = strtoul(value, NULL, 10);
+		return mechanism->broadcasts_over != 0;
+	}
 	if (length == strlen("opt-in") && strncmp(word, "opt-in", length) == 0) {
 		mechanism->has_opt_in = true;
 		return true;
@@ -155,17 +160,27 @@ void mechanisms_mode(char *mode, size_t size)
 	}
 }
 
-unsigned long mechanisms_warm_up_ms(void)
+static bool has_flag(const struct mechanism *mechanism)
+{
+	return mechanism->flag[0] && cpu_has_flag(mechanism->flag);
+}
+
+unsigned long mechanisms_warm_up_ms(unsigned int threads)
 {
 	unsigned long longest = 0;
 
-	for (unsigned int i = 0; i < count; i++) {
-		const bool is_on = !mechanisms[i].flag[0] || cpu_has_flag(mechanisms[i].flag);
-
-		if (is_on && mechanisms[i].warm_up_ms > longest)
+	for (unsigned int i = 0; i < count; i++)
+		if (has_flag(&mechanisms[i]) && threads > mechanisms[i].broadcasts_over && mechanisms[i].warm_up_ms > longest)
 			longest = mechanisms[i].warm_up_ms;
-	}
 	return longest;
+}
+
+bool mechanism_broadcasts(unsigned int threads)
+{
+	for (unsigned int i = 0; i < count; i++)
+		if (has_flag(&mechanisms[i]) && mechanisms[i].broadcasts_over && threads > mechanisms[i].broadcasts_over)
+			return true;
+	return false;
 }
 
 bool mechanisms_flush_function(unsigned int index, char *name, size_t size)

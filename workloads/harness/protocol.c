@@ -152,6 +152,8 @@ void protocol_run(const struct outcome *outcome)
 		print_count("sent", run->expect_sent);
 		putchar(',');
 		print_count("received", run->expect_received);
+		putchar(',');
+		print_count("tlbsync", run->expect_tlbsync);
 		putchar('}');
 	}
 	print_mechanisms(outcome->mechanism);

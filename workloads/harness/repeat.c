@@ -197,6 +197,7 @@ int repeat_run(struct outcome *outcome, const struct arguments *arguments, unsig
 		.checksum = CHECKSUM_SEED,
 		.expect_sent = -1,
 		.expect_received = -1,
+		.expect_tlbsync = -1,
 	};
 	current = outcome;
 	pid = fork();

@@ -21,9 +21,9 @@ static uint64_t now_ms(void)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-static void send_shootdowns(void)
+static void send_shootdowns(unsigned int threads)
 {
-	const uint64_t end_ms = now_ms() + mechanisms_warm_up_ms();
+	const uint64_t end_ms = now_ms() + mechanisms_warm_up_ms(threads);
 
 	do {
 		volatile char *page = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -39,9 +39,8 @@ static void send_shootdowns(void)
 
 static void take_part(struct run *run, unsigned int index)
 {
-	(void)run;
 	if (index == 0) {
-		send_shootdowns();
+		send_shootdowns(run->threads);
 		atomic_store(&is_over, true);
 	}
 	while (!atomic_load_explicit(&is_over, memory_order_relaxed))
@@ -50,7 +49,7 @@ static void take_part(struct run *run, unsigned int index)
 
 void warm_up(struct run *run)
 {
-	if (!mechanisms_warm_up_ms() || run->threads < 2)
+	if (!mechanisms_warm_up_ms(run->threads))
 		return;
 	team_run(run, take_part);
 	report_extra(run, "warm_up_calls", (double)calls);

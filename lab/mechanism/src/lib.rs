@@ -47,6 +47,9 @@ pub struct Mechanism {
     /// How long a process must have sent shootdowns before its modes but the first have their effect. With `flag`.
     #[serde(default)]
     pub warm_up_ms: Option<u32>,
+    /// On more CPUs than this the flushes of a process are broadcast by the processor, and interrupt nobody. With `flag`.
+    #[serde(default)]
+    pub broadcasts_over: Option<u32>,
     /// What stands in the kernel's log before the mode that it stays in, when it refuses one.
     #[serde(default)]
     pub refusal: Option<String>,
@@ -169,8 +172,10 @@ impl Mechanism {
         if self.flag.is_some() && (self.modes.len() != 2 || self.modes.last() != self.flag.as_ref()) {
             return Err("`flag` is the second of two modes".into());
         }
-        if self.warm_up_ms.is_some_and(|time| time == 0 || self.flag.is_none()) {
-            return Err("`warm_up_ms` is more than 0, and goes with `flag`".into());
+        for (key, value) in [("warm_up_ms", self.warm_up_ms), ("broadcasts_over", self.broadcasts_over)] {
+            if value.is_some_and(|value| value == 0 || self.flag.is_none()) {
+                return Err(format!("`{key}` is more than 0, and goes with `flag`"));
+            }
         }
         for (key, path) in [("switch", &self.switch), ("counters", &self.counters)] {
             if path.as_ref().is_some_and(|path| !is_path(path)) {
@@ -244,6 +249,7 @@ impl Mechanism {
         words.extend(self.prctl.map(|number| format!("prctl={number:#x}")));
         words.extend(self.opt_in.then(|| "opt-in".to_string()));
         words.extend(self.warm_up_ms.map(|time| format!("warm-up={time}")));
+        words.extend(self.broadcasts_over.map(|cpus| format!("broadcasts-over={cpus}")));
         words.extend(self.flush_functions.iter().map(|function| format!("flush={function}")));
         let names = self.names();
         words.extend(names.levels().map(|name| format!("level={name}")));

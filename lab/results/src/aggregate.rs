@@ -360,9 +360,12 @@ impl<'a> Group<'a> {
             return;
         }
         let Some(promise) = self.runs[0].expect else { return };
-        for (source, expected) in
-            [("sent", promise.sent), ("received", promise.received), ("received_irq", promise.received)]
-        {
+        for (source, expected) in [
+            ("sent", promise.sent),
+            ("received", promise.received),
+            ("received_irq", promise.received),
+            ("tlbsync", promise.tlbsync),
+        ] {
             let Some(expected) = expected else { continue };
             let expected = expected as f64;
             // Without a probe `received` is a copy of the interrupt row: no source of its own.
