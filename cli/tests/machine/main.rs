@@ -15,7 +15,7 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 /// The options under which the rules must hold: for the CPU, and for the guest's command line.
-const SHAPES: [(&str, &str); 13] = [
+const SHAPES: [(&str, &str); 18] = [
     ("tlb-oracle=on", "oracle"),
     ("tlb-oracle=on,tlb-insert=on", "oracle insert"),
     ("tlb-oracle=on,tlb-insert=on,tlb-count=on", "oracle insert count"),
@@ -32,6 +32,17 @@ const SHAPES: [(&str, &str); 13] = [
     ("tlb-oracle=on", "oracle nodes"),
     ("tlb-oracle=on,tlb-insert=on,tlb-psc=32,tlb-access-bit=denied", "oracle insert psc=32 denied nodes"),
     ("tlb-oracle=on,tlb-psc=32,tlb-speculation-us=20", "oracle psc=32 speculation nodes"),
+    ("tlb-oracle=on,invlpgb=on", "oracle broadcast"),
+    ("tlb-oracle=on,invlpgb=on,tlb-psc=32,tlb-broadcast=late", "oracle psc=32 broadcast late"),
+    ("tlb-oracle=on,invlpgb=on,tlb-psc=32,tlb-insert=on", "oracle psc=32 broadcast insert nodes"),
+    (
+        "tlb-oracle=on,invlpgb=on,tlb-psc=32,tlb-access-bit=denied,tlb-speculation-us=20",
+        "oracle psc=32 denied speculation broadcast",
+    ),
+    (
+        "tlb-oracle=on,invlpgb=on,tlb-broadcast=late,tlb-psc=32,tlb-speculation-us=20",
+        "oracle psc=32 speculation broadcast late",
+    ),
 ];
 /// The values of tlb-access-bit; but for the first, the guest is told by a word of the same name.
 const ACCESS_BITS: [&str; 3] = ["ideal", "dirty", "denied"];
@@ -124,7 +135,7 @@ struct Break {
 
 /// The options that a rule needs, for the CPU and for the guest.
 fn options_for(rule: &Rule) -> (Vec<String>, Vec<&'static str>) {
-    let table: [(&str, &str, &str); 8] = [
+    let table: [(&str, &str, &str); 10] = [
         ("STRUCTURES", "tlb-psc=32", "psc=32"),
         ("SPECULATION", "tlb-speculation-us=20", "speculation"),
         ("BOUNDED", "tlb-entries=64", "entries=64"),
@@ -133,6 +144,8 @@ fn options_for(rule: &Rule) -> (Vec<String>, Vec<&'static str>) {
         ("COUNT", "tlb-count=on", "count"),
         ("NO_PCID", "-pcid,-invpcid", ""),
         ("NODES", "", "nodes"),
+        ("BROADCAST", "invlpgb=on", "broadcast"),
+        ("LATE", "tlb-broadcast=late", "late"),
     ];
     let needed = || table.iter().filter(|(need, _, _)| rule.needs(need));
     let options = needed().map(|(_, option, _)| option.to_string()).filter(|option| !option.is_empty());
@@ -411,6 +424,10 @@ fn need_in_words(need: &str) -> &str {
         "COUNT" => "tlb-count",
         "NODES" => "nodes",
         "ONE_NODE" => "one node",
+        "BROADCAST" => "invlpgb",
+        "NO_BROADCAST" => "no invlpgb",
+        "EARLY" => "tlb-broadcast=early",
+        "LATE" => "tlb-broadcast=late",
         "CPUS2" => "2 vCPUs",
         "CPUS4" => "4 vCPUs",
         "LA57" => "la57",
