@@ -2,7 +2,7 @@
 /* INVLPGB and TLBSYNC: where they are, and what they refuse. */
 #include "crowd.h"
 
-#define DOC "machine-broadcast.md"
+#define DOC "machine-broadcast.md Faults"
 #define EFER_SVME (1ul << 12)
 
 RULE(1905, "INVLPGB and TLBSYNC are no instructions where CPUID has none: #UD", DOC, NO_BROADCAST,

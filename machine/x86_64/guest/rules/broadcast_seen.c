@@ -4,7 +4,7 @@
 #include "oracle.h"
 
 #define ORACLE_DOC "machine-oracle.md QUERY"
-#define DOC "machine-broadcast.md"
+#define DOC "machine-broadcast.md What follows, Counted"
 #define RFLAGS_IF 0x202
 
 /*
@@ -248,8 +248,8 @@ static uint64_t interrupts(void)
 	return oracle_stats(1).at[USER_INTERRUPTS];
 }
 
-RULE(1963, "user_interrupts: interrupts that come while the CPU is in user mode, and no others", ORACLE_DOC,
-     ORACLE | CPUS2 | QUIET, "user-interrupts-all")
+RULE(1963, "user_interrupts: interrupts that come while the CPU is in user mode, and no others",
+     "machine-oracle.md STATS", ORACLE | CPUS2 | QUIET, "user-interrupts-all")
 {
 	uint64_t before = interrupts(), in_user, wakes;
 
@@ -268,7 +268,7 @@ RULE(1963, "user_interrupts: interrupts that come while the CPU is in user mode,
 	CHECK(interrupts() == in_user, "line %d: moved by %lu", __LINE__, interrupts() - in_user);
 }
 
-RULE(1964, "user_interrupts: not those of the own APIC's timer", ORACLE_DOC, ORACLE | CPUS2 | QUIET,
+RULE(1964, "user_interrupts: not those of the own APIC's timer", "machine-oracle.md STATS", ORACLE | CPUS2 | QUIET,
      "user-interrupts-timer")
 {
 	uint64_t before = interrupts(), ticks = cpus[1].ticks, after;
