@@ -3,7 +3,7 @@
 #include "crowd.h"
 #include "oracle.h"
 
-#define DOC "machine-broadcast.md When it is done"
+#define DOC "machine-broadcast.md Completion"
 #define ICR_NMI 0x4400
 /* More than may be pending on a CPU. */
 #define MANY 5000

@@ -4,7 +4,7 @@
 #include "oracle.h"
 
 #define ORACLE_DOC "machine-oracle.md QUERY"
-#define DOC "machine-broadcast.md What follows, Counted"
+#define DOC "machine-broadcast.md"
 #define RFLAGS_IF 0x202
 
 /*
@@ -109,7 +109,7 @@ static uint64_t holders(void)
 }
 
 RULE(1959, "late: what is pending is still in the TLB, and the oracle finds it until TLBSYNC", DOC,
-     PCID | BROADCAST | LATE | ORACLE | QUIET | LARGE, "oracle-hides-pending")
+     PCID | BROADCAST | LATE | ORACLE | QUIET, "oracle-hides-pending")
 {
 	uint64_t all = (1ul << cpu_count) - 1, found;
 
@@ -123,7 +123,7 @@ RULE(1959, "late: what is pending is still in the TLB, and the oracle finds it u
 }
 
 RULE(1960, "after TLBSYNC the oracle finds nothing of what was to go, and the rest", DOC,
-     PCID | BROADCAST | ORACLE | QUIET | LARGE, "invlpgb-does-nothing")
+     PCID | BROADCAST | ORACLE | QUIET, "invlpgb-does-nothing")
 {
 	uint64_t all = (1ul << cpu_count) - 1, found;
 
@@ -173,7 +173,7 @@ static uint64_t hits(uint32_t id)
 }
 
 RULE(1962, "broadcast_hits: requests of others by which this CPU lost something, of either cache", DOC,
-     PCID | BROADCAST | ORACLE | CPUS2 | QUIET | LARGE, "hits-count-targets")
+     PCID | BROADCAST | ORACLE | CPUS2 | QUIET, "hits-count-targets")
 {
 	uint64_t mine, other;
 
