@@ -252,7 +252,7 @@ pub struct MachineArgs {
     pub qemu: Option<PathBuf>,
     /// The vCPUs' TLBs: stock, plain, hardware or adversary, then settings:
     /// access-bit=ideal|dirty|denied, entries=N, ways=N, psc=N, speculation-us=N, seed=N,
-    /// insert=on|off [default: plain; selftests: adversary]
+    /// insert=on|off, broadcast=off|early|late, broadcast-pages=N [default: plain; selftests: adversary]
     #[arg(long, value_name = "PRESET,KEY=VALUE,…", allow_hyphen_values = true)]
     pub tlb: Option<String>,
     /// Five-level page tables, if the kernel has them

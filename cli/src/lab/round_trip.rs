@@ -111,6 +111,7 @@ impl Random {
                     "hardware,seed=7,psc=0",
                     "adversary,speculation-us=0",
                     "entries=64,ways=4,insert=on",
+                    "hardware,broadcast=late,broadcast-pages=64",
                 ];
                 Tlb::parse(random.one(&specs)).expect("a spec")
             }),

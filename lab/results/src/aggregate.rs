@@ -287,12 +287,12 @@ impl<'a> Group<'a> {
             tlbsync_per_unit: self.per_unit("tlbsync"),
             broadcast_targets_per_unit: self.per_unit("broadcast_targets"),
             broadcast_hits_per_unit: self.per_unit("broadcast_hits"),
-            reads_local_per_unit: self.per_unit("reads_local"),
-            reads_remote_per_unit: self.per_unit("reads_remote"),
-            reads_local_leaf_per_unit: self.per_unit("reads_local_leaf"),
-            reads_remote_leaf_per_unit: self.per_unit("reads_remote_leaf"),
-            reads_local_user_per_unit: self.per_unit("reads_local_user"),
-            reads_remote_user_per_unit: self.per_unit("reads_remote_user"),
+            reads_local_per_unit: self.by_node("reads_local"),
+            reads_remote_per_unit: self.by_node("reads_remote"),
+            reads_local_leaf_per_unit: self.by_node("reads_local_leaf"),
+            reads_remote_leaf_per_unit: self.by_node("reads_remote_leaf"),
+            reads_local_user_per_unit: self.by_node("reads_local_user"),
+            reads_remote_user_per_unit: self.by_node("reads_remote_user"),
             needed_per_unit: self.per_unit("needed"),
             unasked_per_unit: self.per_unit("unasked"),
             kernel_instructions_per_unit: self.per_unit("kernel_instructions"),
@@ -311,6 +311,11 @@ impl<'a> Group<'a> {
 
     fn per_unit(&self, counter: &str) -> Option<Spread> {
         self.spread(|run| run.counter(counter).map(|count| count as f64 / run.units as f64))
+    }
+
+    /// The machine has these counters with one node, too, where they are 0 and tell nothing.
+    fn by_node(&self, counter: &str) -> Option<Spread> {
+        self.per_unit(counter).filter(|_| self.key.nodes > 1)
     }
 
     /// `alone`: its name among the guest's own counters. Over all repeats, saturating: an absurd count must not wrap to a good one.

@@ -69,12 +69,7 @@ static const char * const stat_names[] = {
 	"user_interrupts",
 };
 
-/* Counted, and shown, where there are several NUMA nodes. */
-#define READS_FIRST	24
-#define READS_LAST	45
-
 static u32 machine_msr __ro_after_init;
-static u32 machine_features __ro_after_init;
 
 /* Both are given to the machine by their physical addresses; one question at a time. */
 static DEFINE_MUTEX(machine_lock);
@@ -107,15 +102,13 @@ void machine_show(struct seq_file *seq)
 		return;
 	guard(mutex)(&machine_lock);
 	count = machine_stats();
-	for (i = 0; i < count; i++) {
-		if (i < READS_FIRST || i > READS_LAST || machine_features & MACHINE_NODES)
-			seq_printf(seq, "%s %llu\n", stat_names[i], stats[i]);
-	}
+	for (i = 0; i < count; i++)
+		seq_printf(seq, "%s %llu\n", stat_names[i], stats[i]);
 }
 
 static int __init machine_init(void)
 {
-	machine_msr = machine_find(&machine_features);
+	machine_msr = machine_find(NULL);
 	return 0;
 }
 late_initcall(machine_init);

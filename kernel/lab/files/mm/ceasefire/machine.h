@@ -22,7 +22,6 @@
 
 /* The leaf after it. EAX: the version, EBX: the MSR, ECX: */
 #define MACHINE_INSERTS		BIT(4)
-#define MACHINE_NODES		BIT(6)	/* several of them */
 
 #define MACHINE_ALL_CPUS	0xffffffff
 #define MACHINE_OP_QUERY	1
