@@ -228,6 +228,11 @@ static void read_kernel(struct sample *sample)
 	read_machine(sample);
 }
 
+int64_t counters_received_irq(void)
+{
+	return read_all(interrupts_fd) ? sum_of_row("TLB:") : -1;
+}
+
 static int64_t rescheduled;
 
 static void read_rows(struct sample *sample)

@@ -135,6 +135,8 @@ size_t workload_sorted(const struct workload **out, size_t max);
 int counters_open(bool cost);
 void counters_close(void);
 bool counters_in_kernel(void);
+/* What all CPUs have received since the boot, by the interrupt row; -1 where there is none. */
+int64_t counters_received_irq(void);
 void counters_begin(struct sample *sample);
 /* The rest of it, to be read last: reading it disturbs itself least. */
 void counters_begin_nearest(struct sample *sample);

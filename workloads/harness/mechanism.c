@@ -2,7 +2,7 @@
 /*
  * The mechanisms under test, as the lab describes them:
  *
- *   --mechanism NAME[,switch=PATH][,flag=WORD,unflagged=WORD][,counters=PATH][,prctl=NUMBER][,opt-in]
+ *   --mechanism NAME[,switch=PATH][,cpuid=LEAF.REGISTER.BIT,first=BOOT=MODE,second=MODE][,counters=PATH][,prctl=NUMBER][,opt-in]
  *               [,warm-up=MS][,broadcasts-over=CPUS][,flush=FUNCTION]...[,level=COUNTER]...
  *
  * Counters are lines "name value", whatever they are. The text before and after
@@ -23,8 +23,9 @@
 struct mechanism {
 	const char *spec;
 	char name[32], switch_path[128], counters_path[128];
-	/* Its mode where the processor shows this flag, and where not. */
-	char flag[32], unflagged[32];
+	/* Its second mode needs a feature of the processor; a word on the kernel's command line chooses the first. */
+	char first[64], second[32];
+	uint32_t leaf, register_index, bit;
 	unsigned long prctl, warm_up_ms, broadcasts_over;
 	bool has_opt_in;
 	int fd;
@@ -67,6 +68,20 @@ static const char *value_of(const char *word, size_t *length, const char *key)
 	return word + size + 1;
 }
 
+/* 0x80000008.ebx.3 */
+static bool take_feature(struct mechanism *mechanism, const char *text)
+{
+	static const char registers[] = "abcd";
+	char letter;
+	const char *at;
+
+	if (sscanf(text, "%x.e%cx.%u", &mechanism->leaf, &letter, &mechanism->bit) != 3 || mechanism->bit > 31)
+		return false;
+	at = strchr(registers, letter);
+	mechanism->register_index = at ? (uint32_t)(at - registers) : 0;
+	return at;
+}
+
 static bool take_word(struct mechanism *mechanism, const char *word, size_t length)
 {
 	const char *value;
@@ -77,12 +92,15 @@ static bool take_word(struct mechanism *mechanism, const char *word, size_t leng
 	value = value_of(word, &length, "counters");
 	if (value)
 		return take(mechanism->counters_path, sizeof(mechanism->counters_path), value, length);
-	value = value_of(word, &length, "flag");
+	value = value_of(word, &length, "cpuid");
 	if (value)
-		return take(mechanism->flag, sizeof(mechanism->flag), value, length);
-	value = value_of(word, &length, "unflagged");
+		return take_feature(mechanism, value);
+	value = value_of(word, &length, "first");
 	if (value)
-		return take(mechanism->unflagged, sizeof(mechanism->unflagged), value, length);
+		return take(mechanism->first, sizeof(mechanism->first), value, length);
+	value = value_of(word, &length, "second");
+	if (value)
+		return take(mechanism->second, sizeof(mechanism->second), value, length);
 	value = value_of(word, &length, "prctl");
 	if (value) {
 		mechanism->prctl = strtoul(value, NULL, 0);
@@ -135,11 +153,24 @@ const char *mechanism_name(unsigned int index)
 	return mechanisms[index].name;
 }
 
+static bool in_second_mode(const struct mechanism *mechanism)
+{
+	char words[4096];
+
+	if (!mechanism->second[0] || !cpu_has_bit(mechanism->leaf, mechanism->register_index, mechanism->bit) ||
+	    file_read("/proc/cmdline", words, sizeof(words)) <= 0)
+		return false;
+	for (char *word = strtok(words, " \n"); word; word = strtok(NULL, " \n"))
+		if (strcmp(word, mechanism->first) == 0)
+			return false;
+	return true;
+}
+
 /* Return: whether it has a mode. */
 static bool read_mode(const struct mechanism *mechanism, char *mode, size_t size)
 {
-	if (mechanism->flag[0]) {
-		snprintf(mode, size, "%s", cpu_has_flag(mechanism->flag) ? mechanism->flag : mechanism->unflagged);
+	if (mechanism->second[0]) {
+		snprintf(mode, size, "%s", in_second_mode(mechanism) ? mechanism->second : strchr(mechanism->first, '=') + 1);
 		return true;
 	}
 	if (!mechanism->switch_path[0] || file_read(mechanism->switch_path, mode, size) <= 0)
@@ -160,17 +191,13 @@ void mechanisms_mode(char *mode, size_t size)
 	}
 }
 
-static bool has_flag(const struct mechanism *mechanism)
-{
-	return mechanism->flag[0] && cpu_has_flag(mechanism->flag);
-}
-
 unsigned long mechanisms_warm_up_ms(unsigned int threads)
 {
 	unsigned long longest = 0;
 
 	for (unsigned int i = 0; i < count; i++)
-		if (has_flag(&mechanisms[i]) && threads > mechanisms[i].broadcasts_over && mechanisms[i].warm_up_ms > longest)
+		if (in_second_mode(&mechanisms[i]) && threads > mechanisms[i].broadcasts_over &&
+		    mechanisms[i].warm_up_ms > longest)
 			longest = mechanisms[i].warm_up_ms;
 	return longest;
 }
@@ -178,7 +205,7 @@ unsigned long mechanisms_warm_up_ms(unsigned int threads)
 bool mechanism_broadcasts(unsigned int threads)
 {
 	for (unsigned int i = 0; i < count; i++)
-		if (has_flag(&mechanisms[i]) && mechanisms[i].broadcasts_over && threads > mechanisms[i].broadcasts_over)
+		if (in_second_mode(&mechanisms[i]) && mechanisms[i].broadcasts_over && threads > mechanisms[i].broadcasts_over)
 			return true;
 	return false;
 }

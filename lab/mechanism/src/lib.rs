@@ -41,13 +41,14 @@ pub struct Mechanism {
     /// The file in sysfs that says the mode and takes another.
     #[serde(default)]
     pub switch: Option<String>,
-    /// Without a switch: the second of its two modes, and the flag in /proc/cpuinfo that is there in that one alone.
+    /// Without a switch: what the second of its two modes needs of the processor, as CPUID announces it
+    /// (`0x80000008.ebx.3`). With it, the kernel is in the first one only if its command line says so.
     #[serde(default)]
-    pub flag: Option<String>,
-    /// How long a process must have sent shootdowns before its modes but the first have their effect. With `flag`.
+    pub cpuid: Option<String>,
+    /// How long at most a process sends shootdowns, until they interrupt nobody, before it is measured. With `cpuid`.
     #[serde(default)]
     pub warm_up_ms: Option<u32>,
-    /// On more CPUs than this the flushes of a process are broadcast by the processor, and interrupt nobody. With `flag`.
+    /// On more CPUs than this the flushes of a process are broadcast by the processor, and interrupt nobody. With `cpuid`.
     #[serde(default)]
     pub broadcasts_over: Option<u32>,
     /// What stands in the kernel's log before the mode that it stays in, when it refuses one.
@@ -166,15 +167,17 @@ impl Mechanism {
         if unique.len() != self.modes.len() || !self.modes.iter().all(|mode| is_word(mode)) {
             return Err("modes must differ, and be made of a-z, 0-9, - and _".into());
         }
-        if !self.modes.is_empty() && (self.boot.is_none() || self.switch.is_some() == self.flag.is_some()) {
-            return Err("modes need `boot`, which chooses one, and `switch` or `flag`, which says it".into());
+        if !self.modes.is_empty() && (self.boot.is_none() || self.switch.is_some() == self.cpuid.is_some()) {
+            return Err("modes need `boot`, which chooses one, and `switch` or `cpuid`, which says it".into());
         }
-        if self.flag.is_some() && (self.modes.len() != 2 || self.modes.last() != self.flag.as_ref()) {
-            return Err("`flag` is the second of two modes".into());
+        if self.cpuid.as_ref().is_some_and(|feature| self.modes.len() != 2 || !is_feature(feature)) {
+            return Err(
+                "`cpuid` is LEAF.REGISTER.BIT, as in 0x80000008.ebx.3, and goes with two modes".into()
+            );
         }
         for (key, value) in [("warm_up_ms", self.warm_up_ms), ("broadcasts_over", self.broadcasts_over)] {
-            if value.is_some_and(|value| value == 0 || self.flag.is_none()) {
-                return Err(format!("`{key}` is more than 0, and goes with `flag`"));
+            if value.is_some_and(|value| value == 0 || self.cpuid.is_none()) {
+                return Err(format!("`{key}` is more than 0, and goes with `cpuid`"));
             }
         }
         for (key, path) in [("switch", &self.switch), ("counters", &self.counters)] {
@@ -242,9 +245,9 @@ impl Mechanism {
     pub fn argument(&self) -> String {
         let mut words = vec![self.name.clone()];
         words.extend(self.switch.iter().map(|path| format!("switch={path}")));
-        let unflagged = self.flag.as_ref().and(self.modes.first());
-        words.extend(self.flag.iter().map(|flag| format!("flag={flag}")));
-        words.extend(unflagged.map(|mode| format!("unflagged={mode}")));
+        if let (Some(feature), Some(boot), [first, second]) = (&self.cpuid, &self.boot, &self.modes[..]) {
+            words.push(format!("cpuid={feature},first={boot}={first},second={second}"));
+        }
         words.extend(self.counters.iter().map(|path| format!("counters={path}")));
         words.extend(self.prctl.map(|number| format!("prctl={number:#x}")));
         words.extend(self.opt_in.then(|| "opt-in".to_string()));
@@ -255,6 +258,16 @@ impl Mechanism {
         words.extend(names.levels().map(|name| format!("level={name}")));
         words.join(",")
     }
+}
+
+/// LEAF.REGISTER.BIT
+fn is_feature(text: &str) -> bool {
+    let parts: Vec<&str> = text.split('.').collect();
+    let [leaf, register, bit] = parts[..] else { return false };
+    let is_leaf = leaf.strip_prefix("0x").is_some_and(|digits| u32::from_str_radix(digits, 16).is_ok());
+    is_leaf
+        && ["eax", "ebx", "ecx", "edx"].contains(&register)
+        && bit.parse::<u32>().is_ok_and(|bit| bit < 32)
 }
 
 /// A name of a folder, a mode or a counter: it stands in file names, on command lines and in JSON.

@@ -147,14 +147,17 @@ fn every_mechanism_of_the_checkout_is_well_described() {
 }
 
 #[test]
-fn a_flag_of_the_processor_stands_for_a_switch() {
+fn a_feature_of_the_processor_stands_for_a_switch() {
     let switch = "switch = \"/sys/kernel/mm/toy/mode\"\n";
-    let flag = refused((switch, "flag = \"off\"\n"));
-    assert!(flag.contains("second of two modes"), "{flag}");
-    assert!(refused((switch, "")).contains("`switch` or `flag`"));
-    let both = format!("{switch}flag = \"on\"\n");
-    assert!(refused((switch, &both)).contains("`switch` or `flag`"));
-    assert!(refused((switch, &format!("{switch}warm_up_ms = 300\n"))).contains("goes with `flag`"));
-    let toy = Mechanism::parse("toy", &TEXT.replacen(switch, "flag = \"on\"\n", 1)).expect("parses");
-    assert!(toy.argument().starts_with("toy,flag=on,unflagged=off,counters="), "{}", toy.argument());
+    let feature = "cpuid = \"0x80000008.ebx.3\"\n";
+    for bad in ["ebx.3", "0x80000008.ebx", "0x80000008.rbx.3", "0x80000008.ebx.32", "80000008.ebx.3"] {
+        let said = refused((switch, &format!("cpuid = \"{bad}\"\n")));
+        assert!(said.contains("LEAF.REGISTER.BIT"), "{said}");
+    }
+    assert!(refused((switch, "")).contains("`switch` or `cpuid`"));
+    assert!(refused((switch, &format!("{switch}{feature}"))).contains("`switch` or `cpuid`"));
+    assert!(refused((switch, &format!("{switch}warm_up_ms = 300\n"))).contains("goes with `cpuid`"));
+    let toy = Mechanism::parse("toy", &TEXT.replacen(switch, feature, 1)).expect("parses");
+    let words = toy.argument();
+    assert!(words.starts_with("toy,cpuid=0x80000008.ebx.3,first=toy=off,second=on,counters="), "{words}");
 }
