@@ -48,8 +48,20 @@ fn all_of_them_are_as_on_an_unchanged_kernel() {
 /// lockdep, KASAN and page-table checks: a warning of theirs ends the boot, and the test that ran has failed.
 #[test]
 #[ignore = "long: make test-nightly"]
-fn nightly_all_of_them_with_the_kernels_own_checkers() {
-    run_all(in_each_mode("checked-abis"), "all", "10", 30);
+fn nightly_all_of_them_on_the_checked_kernel_in_mode_off() {
+    run_all(vec![("checked-abis", Some("off"))], "all", "10", 30);
+}
+
+#[test]
+#[ignore = "long: make test-nightly"]
+fn nightly_all_of_them_on_the_checked_kernel_in_mode_idle() {
+    run_all(vec![("checked-abis", Some("idle"))], "all", "10", 30);
+}
+
+#[test]
+#[ignore = "long: make test-nightly"]
+fn nightly_all_of_them_on_the_checked_kernel_in_mode_full() {
+    run_all(vec![("checked-abis", Some("full"))], "all", "10", 30);
 }
 
 /// The plain kernel has no soft-dirty bits, which 5 subtests need: 16 pass instead of 21.

@@ -18,7 +18,7 @@ static int membarrier(struct run *run, int command)
 	return syscall(SYS_membarrier, command, 0, 0) ? workload_skip(run, "needs membarrier(2): %s", strerror(errno)) : 0;
 }
 
-/* Return: what the mechanism says in a child, or what it cannot say. */
+/* Return: what the mechanism says in a child, cut to a byte; -1 if the child did not exit. */
 static int said_in_child(void)
 {
 	const pid_t child = fork();

@@ -4,6 +4,7 @@ mod ceiling;
 mod chart;
 mod compare_table;
 mod cost;
+mod designs;
 mod finding;
 mod net;
 mod numbers;

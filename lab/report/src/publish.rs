@@ -4,6 +4,7 @@
 
 use crate::ceiling::{ceiling_table, is_ceiling};
 use crate::cost::{cost_table, is_cost};
+use crate::designs::{designs_table, is_designs};
 use crate::net::{is_net, net_table};
 use crate::numbers::{figure, grouped, in_cell, median};
 use crate::paper::blocks;
@@ -138,6 +139,7 @@ fn table(results: &Results) -> Result<String> {
         () if is_ceiling(results) => ceiling_table(results),
         () if is_net(results) => net_table(results),
         () if is_cost(results) => cost_table(results),
+        () if is_designs(results) => Ok(designs_table(results, &compared(results)?)),
         () if is_walks(results) => Ok(walks_table(results, &compared(results)?)),
         () => Ok(demo_table(results, &compared(results)?)),
     }

@@ -4,6 +4,7 @@
 use crate::machine::MachineSpec;
 use crate::plan::distinct;
 use crate::words::Line;
+pub use ceasefire_artifacts::kernel::Tree;
 use ceasefire_artifacts::kernel::{self, KernelImage, KernelSpec};
 use ceasefire_artifacts::{machine, Context};
 use ceasefire_base::{Error, Result};
@@ -29,7 +30,7 @@ pub enum Source {
     /// A finished bzImage of the user's own.
     Image(PathBuf),
     /// A kernel tree of the user's own, built as the recipe says.
-    Tree(PathBuf),
+    Tree(Tree),
 }
 
 /// A kernel and one of its modes.
@@ -74,7 +75,10 @@ impl Kernels {
         match &self.source {
             Source::Recipes => {}
             Source::Image(path) => line.flag("kernel-image", path),
-            Source::Tree(path) => line.flag("kernel-source", path),
+            Source::Tree(tree) => {
+                line.flag("kernel-source", &tree.dir);
+                tree.config.iter().for_each(|path| line.flag("config", path));
+            }
         }
     }
 
@@ -93,7 +97,7 @@ impl Kernels {
                     Some(mode) => Err(no_mode(mode, &image.display().to_string())),
                 };
             }
-            Source::Tree(tree) => drop(kernel::check_tree(tree)?),
+            Source::Tree(tree) => drop(kernel::check_tree(&tree.dir)?),
             Source::Recipes => {}
         }
         let specs = kernel::list(ctx)?;
