@@ -63,9 +63,13 @@ pub struct Try {
     /// Units of work that every run does [default: 1]
     #[arg(long, value_name = "N", conflicts_with = "unit")]
     pub units: Option<u64>,
-    /// Count units of work: matches in what the command prints, line by line
+    /// Count units of work: matches in what the command prints, line by line; a group holds a number
     #[arg(long, value_name = "REGEX")]
     pub unit: Option<String>,
+    /// The command is a server: run this shell command against it, then stop it. Output and work are
+    /// the client's; what ab, pgbench, redis-benchmark, sysbench and wrk have done is known
+    #[arg(long, value_name = "CMD")]
+    pub client: Option<String>,
     /// Accept an output if this shell command, which reads it, succeeds [default: it must be the
     /// same as without]
     #[arg(long, value_name = "CMD")]
@@ -110,7 +114,7 @@ pub struct Run {
     /// Also those that a program can notice
     #[arg(long)]
     pub loose: bool,
-    /// Say nothing where all is in place
+    /// Say nothing where all is in place, not even the risks
     #[arg(long, short)]
     pub quiet: bool,
     /// The program and its arguments

@@ -4,6 +4,7 @@
 pub mod args;
 mod counting;
 mod host;
+mod interception;
 mod lines;
 mod plan;
 mod run;

@@ -2,6 +2,7 @@
 //! `plan`: looks, and changes nothing.
 
 use super::args::Plan;
+use super::interception::risks_of_remedy;
 use super::lines::say;
 use super::{seen, show};
 use ceasefire_base::exec::print_line;
@@ -61,6 +62,9 @@ pub fn run(args: &Plan) -> Result<u8> {
         }
         if remedy.is_loose {
             say("    risk     ", "a program can notice it: only with --loose");
+        }
+        for risk in risks_of_remedy(remedy) {
+            say("    risk     ", risk);
         }
         say("    says     ", &show::source(remedy));
     }

@@ -2,12 +2,14 @@
 //! `run`: becomes the program, with remedies, and lets somebody look whether they reached it.
 
 use super::args::Run;
+use super::interception::{self, Ours};
 use super::plan::environment;
 use ceasefire_base::{Error, Result};
-use ceasefire_deter::launch::{prove_after_exec, Interception, Launch, NoInterception};
+use ceasefire_deter::launch::Launch;
 use ceasefire_deter::machine::Machine;
 use ceasefire_deter::plan::why_not;
 use ceasefire_deter::program::of_command;
+use ceasefire_deter::proof::prove_after_exec;
 use ceasefire_deter::remedy::{self, Remedy};
 use ceasefire_deter::settings::Settings;
 use std::path::{Path, PathBuf};
@@ -30,20 +32,26 @@ pub fn run(args: &Run) -> Result<u8> {
         }
     }
     let settings = Settings::of(&remedies, &program)?;
-    let launch = Launch::new(&args.command, settings, interception(), &cache())?;
-    prove_after_exec(launch.preloads(), launch.has_filter(), args.quiet, PROOF_MAX);
+    interception::check(&settings, &program)?;
+    if !args.quiet {
+        for risk in interception::risks(&settings) {
+            eprintln!("ceasefire: risk: {risk}");
+        }
+    }
+    let ours = Ours { is_loose: args.loose };
+    let mut launch = Launch::new(&args.command, settings, &ours, cache().as_deref())?;
+    let guard = launch.guard(&ours)?;
+    prove_after_exec(launch.preloads(), launch.has_filter(), guard, args.quiet, PROOF_MAX);
     Err(launch.exec())
 }
 
-pub fn interception() -> &'static dyn Interception {
-    &NoInterception
-}
-
-/// Where what we preload is kept.
-pub fn cache() -> PathBuf {
-    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
-    let base = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home);
-    base.unwrap_or_else(std::env::temp_dir).join("ceasefire/deter")
+/// Where what we preload is kept: for root, where programs that run as others can read it.
+pub fn cache() -> Option<PathBuf> {
+    let of = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    // SAFETY: a call without preconditions.
+    let system = || (unsafe { libc::geteuid() } == 0).then(|| PathBuf::from("/var/cache"));
+    let home = || of("HOME").map(|home| home.join(".cache"));
+    Some(of("XDG_CACHE_HOME").or_else(system).or_else(home)?.join("ceasefire/deter"))
 }
 
 /// By name; those that are for programs.

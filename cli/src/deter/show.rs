@@ -2,6 +2,7 @@
 //! `show`: a remedy to paste; without a name, all of them.
 
 use super::args::Show;
+use super::interception::risks_of_remedy;
 use super::lines::{comment, say};
 use ceasefire_base::exec::print_line;
 use ceasefire_base::Result;
@@ -25,6 +26,9 @@ pub fn run(args: &Show) -> Result<u8> {
     let lines = show::show(remedy, args.form.into())?;
     comment(&format!("{}: {}", remedy.name, remedy.about));
     comment(&format!("costs: {}", remedy.costs));
+    for risk in risks_of_remedy(remedy) {
+        comment(&format!("risk: {risk}"));
+    }
     comment(&format!("says: {}", source(remedy)));
     // To be pasted: no line is broken.
     lines.iter().for_each(|line| print_line(line));

@@ -28,6 +28,7 @@ pub fn print(state: &State, ranking: &Ranking, lost: &[String], notes: &[String]
         Verdict::Best,
         Verdict::Ties,
         Verdict::Helps,
+        Verdict::FewerReceived,
         Verdict::NoChange,
         Verdict::Worse,
         Verdict::TooMuchMemory,

@@ -2,14 +2,15 @@
 //! `try`: the command with each remedy and with none, in turn; then which one helps.
 
 use super::args::Try;
+use super::interception::{self, Ours};
 use super::plan::environment;
-use super::run::{cache, chosen, interception};
+use super::run::{cache, chosen};
 use super::{counting, lines, table};
 use ceasefire_base::exec::{capture, print_line, Command};
 use ceasefire_base::progress::clock;
 use ceasefire_base::{cancel, disk, Error, Progress, Result, Verbosity};
 use ceasefire_deter::launch::Launch;
-use ceasefire_deter::machine::Machine;
+use ceasefire_deter::machine::{idle_cpus, Machine};
 use ceasefire_deter::plan::{plan, why_not};
 use ceasefire_deter::program::{of_command, Program};
 use ceasefire_deter::remedy::{self, Remedy};
@@ -21,14 +22,18 @@ use ceasefire_deter::trial::stage::{self, Order, Report};
 use ceasefire_deter::trial::state::{compare_outputs, hash, Request, State, Trial};
 use ceasefire_deter::trial::units::Units;
 use ceasefire_deter::trial::{report, NONE};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Rounds beyond which nobody waits for the end.
 const REPEATS_MAX: u32 = 1000;
+/// How long is looked at which CPUs are idle.
+const IDLE_LOOK: Duration = Duration::from_millis(500);
+/// Shootdowns need somebody to interrupt.
+const IDLE_CPUS_MIN: u32 = 2;
 
 pub fn run(args: &Try) -> Result<u8> {
     cancel::install()?;
@@ -36,7 +41,7 @@ pub fn run(args: &Try) -> Result<u8> {
         return Err(Error::usage(format!("--repeats {}: nothing could be compared", args.repeats))
             .remedy(format!("1 to {REPEATS_MAX}; with one, every range is a point")));
     }
-    let units = Units::new(args.units, args.unit.as_deref())?;
+    let units = Units::new(args.units, args.unit.as_deref(), args.client.as_deref())?;
     let program = of_command(&args.command, environment())?;
     let machine = Machine::here(Path::new("/"));
     let mut notes = plan(&program, &machine, None, remedy::all()).removed;
@@ -54,13 +59,22 @@ pub fn run(args: &Try) -> Result<u8> {
         return Ok(report::NONE_HELPS);
     }
     let cgroup = Cgroup::create();
-    let mut counter = counting::counter(cgroup.as_ref(), args.no_bpf)?;
+    if cgroup.is_none() {
+        notes.push("it runs in our own cgroup: one of its own needs cgroup v2, and root".into());
+    }
+    let (mut counter, why_proc) = counting::counter(cgroup.as_ref(), args.no_bpf)?;
+    notes.extend(why_proc.map(|why| format!("flushes are not counted: {why}")));
+    if let Some(idle) = idle_cpus(IDLE_LOOK).filter(|idle| *idle < IDLE_CPUS_MIN) {
+        let idle = ceasefire_base::text::count(u64::from(idle), "CPU");
+        notes.push(format!("{idle} idle before the first round: what is received depends on what else runs"));
+    }
     let request = Request {
         command: args.command.clone(),
         names: std::iter::once(NONE.to_string()).chain(remedies.keys().cloned()).collect(),
         repeats: args.repeats,
         units: args.unit.clone().unwrap_or_else(|| args.units.unwrap_or(1).to_string()),
         check: args.check.clone(),
+        client: args.client.clone(),
         counter: counter.name().to_string(),
     };
     let mut state = match &args.state {
@@ -70,6 +84,13 @@ pub fn run(args: &Try) -> Result<u8> {
     let scratch = Scratch::new()?;
     let verbosity = if args.quiet { Verbosity::Quiet } else { Verbosity::Normal };
     let progress = Progress::new(verbosity);
+    if !args.quiet {
+        for (name, settings) in &remedies {
+            for risk in interception::risks(settings) {
+                eprintln!("ceasefire: risk of {name}: {risk}");
+            }
+        }
+    }
     let bench = Bench { args, units, cgroup: cgroup.as_ref(), scratch: &scratch };
     let (begun, before) = (Instant::now(), state.trials.len());
     while let Some((name, round)) = state.next() {
@@ -87,8 +108,10 @@ pub fn run(args: &Try) -> Result<u8> {
         let trial = trial.map_err(|error| interrupted(error, args))?;
         step.done(trial.failed.clone().unwrap_or_else(|| format!("{:.1} s", trial.seconds)));
         if let (NONE, Some(why)) = (name.as_str(), &trial.failed) {
-            return Err(Error::failed(format!("the command fails without any remedy: {why}"))
-                .remedy("run it by itself until it succeeds each time"));
+            return Err(Error::failed(format!("the command fails without any remedy: {why}")).remedy(
+                "run it by itself until it succeeds each time, and ends: a script can start a server and its client, \
+                 or --client; --limit gives it more time",
+            ));
         }
         state.trials.push(trial);
         if let Some(path) = &args.state {
@@ -99,7 +122,7 @@ pub fn run(args: &Try) -> Result<u8> {
     if !is_compared {
         notes.push("its output differs from run to run, so it was not compared: --check CMD can".into());
     }
-    let ranking = rank(&state.request.names, &state.trials, args.max_rss);
+    let ranking = rank(&state.request.names, &state.trials, &received_only(&remedies), args.max_rss);
     let lost = counter.lost();
     match args.json {
         true => print_line(&report::json(&state, &ranking, &lost, &notes, is_compared).to_string()),
@@ -114,6 +137,12 @@ fn interrupted(error: Error, args: &Try) -> Error {
         (ceasefire_base::Kind::Interrupted, None) => error.remedy("with --state FILE a trial can go on"),
         _ => error,
     }
+}
+
+/// Names of which every part lets fewer be interrupted, and no flush be left out.
+fn received_only(remedies: &BTreeMap<String, Settings>) -> BTreeSet<String> {
+    let is_it = |name: &str| remedy::named(name).is_ok_and(|remedy| remedy.is_received_only);
+    remedies.keys().filter(|name| name.split('+').all(is_it)).cloned().collect()
 }
 
 /// What is tried, by name, ready to be set.
@@ -149,7 +178,10 @@ fn candidates(
     let mut ready = BTreeMap::new();
     for (name, all) in found {
         let settings = Settings::of(&all, program)?;
-        match Launch::new(&args.command, settings.clone(), interception(), &cache()) {
+        let ours = Ours { is_loose: args.loose };
+        let launch = interception::check(&settings, program)
+            .and_then(|()| Launch::new(&args.command, settings.clone(), &ours, cache().as_deref()));
+        match launch {
             Ok(_) => drop(ready.insert(name, settings)),
             Err(error) if args.with.is_empty() => {
                 notes.push(format!("{name} was not tried: {}", error.message))
@@ -181,6 +213,8 @@ impl Bench<'_> {
             command: self.args.command.clone(),
             settings: settings.clone(),
             cgroup: self.cgroup.map(|cgroup| cgroup.path().to_path_buf()),
+            client: self.args.client.clone(),
+            is_loose: self.args.loose,
             cache: cache(),
             report: file("report.json"),
         };
@@ -192,6 +226,11 @@ impl Bench<'_> {
             cgroup.kill();
         }
         let (ran, counts) = (ran?, counts?);
+        let Some(ran) = ran else {
+            let seconds = self.args.limit.unwrap_or_default().as_secs_f64();
+            let failed = Some(format!("it has not ended after {seconds} s"));
+            return Ok(Trial { remedy: name.to_string(), round, failed, ..Trial::default() });
+        };
         let output = fs::read(&stdout).map_err(|error| disk::error("read", &stdout, &error))?;
         if ran.left > 0 {
             let note = "it left processes running, which were ended: it may have gone into the background";
@@ -206,6 +245,7 @@ impl Bench<'_> {
             units: units as f64,
             flushes: counts.flushes,
             received: counts.received,
+            causes_flushes: counts.causes_flushes,
             causes: counts.causes,
             rss_kib: ran.rss_kib,
             faults: ran.faults,
@@ -218,19 +258,24 @@ impl Bench<'_> {
     }
 
     fn failed(&self, ran: &Report, units: u64, stderr: &Path) -> Option<String> {
-        if ran.code != 0 {
+        let whose = if self.args.client.is_some() { "the client" } else { "it" };
+        let (whose, code) = match ran.server_code {
+            Some(code) => ("the server ended before its client, and", Some(code)),
+            None => (whose, Some(ran.code).filter(|code| *code != 0)),
+        };
+        if let Some(code) = code {
             let said = fs::read(stderr).unwrap_or_default();
             let said = String::from_utf8_lossy(&said);
             let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
             let last = ceasefire_base::text::clean(last.trim());
             let says = if last.is_empty() { String::new() } else { format!(": {last:.120}") };
-            return Some(match ran.code {
-                code if code > 128 => format!("it was ended by signal {}{says}", code - 128),
-                code => format!("it exited with {code}{says}"),
+            return Some(match code {
+                code if code > 128 => format!("{whose} was ended by signal {}{says}", code - 128),
+                code => format!("{whose} exited with {code}{says}"),
             });
         }
         let pattern = self.args.unit.as_ref().filter(|_| units == 0)?;
-        Some(format!("no line that it prints matches --unit '{pattern}'"))
+        Some(format!("no line that {whose} prints matches --unit '{pattern}'"))
     }
 
     /// The user's own look at the output.
@@ -269,7 +314,7 @@ pub fn perform(file: &Path) -> Result<u8> {
     let order: Order = serde_json::from_str(&text).map_err(|_| {
         Error::usage(format!("{} is no order of a trial", file.display())).remedy("ceasefire deter try")
     })?;
-    let said = stage::perform(&order, interception())?;
+    let said = stage::perform(&order, &Ours { is_loose: order.is_loose })?;
     let text = serde_json::to_string(&said)
         .map_err(|error| Error::failed(format!("the report cannot be written: {error}")))?;
     fs::write(&order.report, text).map_err(|error| disk::error("write", &order.report, &error))?;

@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Starts a program with settings, and proves that they reached it: the loader skips a library that it cannot load with
-//! one line on stderr, and static, Go and setuid programs ignore it silently.
+//! Starts a program with settings. Whether they reached it: [`crate::proof`].
 
-use crate::program::mapped;
-use crate::settings::Settings;
+use crate::settings::{Own, Settings};
 use ceasefire_base::{disk, Error, Result};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 /// Puts a filter on the calling process. Runs between fork and exec: it allocates nothing.
 pub type Install = Box<dyn Fn() -> io::Result<()> + Send + Sync>;
@@ -21,8 +18,20 @@ pub type Install = Box<dyn Fn() -> io::Result<()> + Send + Sync>;
 pub trait Interception {
     /// A shared object that needs the C library alone.
     fn library(&self) -> Result<&'static [u8]>;
+    /// What tells the library its modes, as the value of a variable.
+    fn setting(&self, modes: &BTreeSet<String>) -> Result<String>;
+    /// Takes the library out of a program where memory runs short. The file is new, and stays as long as the program.
+    fn guard(&self, file: &Path) -> Result<Box<dyn Guard>>;
     /// Answers these causes' calls with success.
     fn filter(&self, answer: &BTreeSet<String>) -> Result<Install>;
+}
+
+/// Of one program, from outside.
+pub trait Guard: Send {
+    /// Looks at the memory of a process's cgroup; true once the library answers nothing any more.
+    fn look(&mut self, pid: u32) -> bool;
+    /// All calls go to the kernel from now on, in what the program has left, too; the file is gone.
+    fn end(&mut self);
 }
 
 /// For a build without them.
@@ -30,6 +39,14 @@ pub struct NoInterception;
 
 impl Interception for NoInterception {
     fn library(&self) -> Result<&'static [u8]> {
+        Err(missing("preload library"))
+    }
+
+    fn setting(&self, _: &BTreeSet<String>) -> Result<String> {
+        Err(missing("preload library"))
+    }
+
+    fn guard(&self, _: &Path) -> Result<Box<dyn Guard>> {
         Err(missing("preload library"))
     }
 
@@ -44,12 +61,14 @@ fn missing(what: &str) -> Error {
 }
 
 const LIBRARY_NAME: &str = "libceasefire-deter.so";
+/// Of a program that runs: STOP_PREFIX and its process.
+const STOP_PREFIX: &str = "stop-";
 
 /// A command with all that was chosen, ready to be started.
 pub struct Launch {
     words: Vec<OsString>,
     settings: Settings,
-    own: Option<PathBuf>,
+    own: Option<Own>,
     filter: Option<Install>,
     affinity: Option<libc::cpu_set_t>,
 }
@@ -60,14 +79,18 @@ impl Launch {
         words: &[String],
         settings: Settings,
         interception: &dyn Interception,
-        directory: &Path,
+        directory: Option<&Path>,
     ) -> Result<Launch> {
         let mut all: Vec<OsString> = words.iter().map(OsString::from).collect();
         let at = all.len().min(1);
         all.splice(at..at, settings.arguments.iter().map(OsString::from));
         let own = match settings.intercept.is_empty() {
             true => None,
-            false => Some(keep(interception.library()?, directory)?),
+            false => Some(Own {
+                library: keep(interception.library()?, directory)?,
+                modes: interception.setting(&settings.intercept)?,
+                stop: None,
+            }),
         };
         let filter = match settings.answer.is_empty() {
             true => None,
@@ -79,12 +102,23 @@ impl Launch {
 
     /// Libraries that must be mapped once it runs.
     pub fn preloads(&self) -> Vec<PathBuf> {
-        let all = self.own.iter().chain(&self.settings.preload);
+        let all = self.own.iter().map(|own| &own.library).chain(&self.settings.preload);
         all.map(|path| fs::canonicalize(path).unwrap_or_else(|_| path.clone())).collect()
     }
 
     pub fn has_filter(&self) -> bool {
         self.filter.is_some()
+    }
+
+    /// Where our library is preloaded: what stops it. Named after this process, which starts one program at most.
+    pub fn guard(&mut self, interception: &dyn Interception) -> Result<Option<Box<dyn Guard>>> {
+        let Some(own) = &mut self.own else { return Ok(None) };
+        let Some(directory) = own.library.parent() else { return Ok(None) };
+        tidy(directory);
+        let file = directory.join(format!("{STOP_PREFIX}{}", std::process::id()));
+        let guard = interception.guard(&file)?;
+        own.stop = Some(file);
+        Ok(Some(guard))
     }
 
     /// The command; what cannot be said in it happens between fork and exec.
@@ -125,7 +159,11 @@ impl Launch {
 }
 
 /// Our library as a file that the loader can map; written once.
-fn keep(library: &[u8], directory: &Path) -> Result<PathBuf> {
+fn keep(library: &[u8], directory: Option<&Path>) -> Result<PathBuf> {
+    let Some(directory) = directory else {
+        return Err(Error::usage("there is no directory for the preload library")
+            .remedy("set HOME or XDG_CACHE_HOME to one of your own"));
+    };
     let path = directory.join(LIBRARY_NAME);
     if fs::read(&path).is_ok_and(|old| old == library) {
         return Ok(path);
@@ -136,6 +174,18 @@ fn keep(library: &[u8], directory: &Path) -> Result<PathBuf> {
     fs::write(&part, library).map_err(|error| disk::error("write", &part, &error))?;
     fs::rename(&part, &path).map_err(|error| disk::error("write", &path, &error))?;
     Ok(path)
+}
+
+/// What programs have left whose guard was killed.
+fn tidy(directory: &Path) {
+    let own = std::process::id();
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let pid = name.strip_prefix(STOP_PREFIX).and_then(|pid| pid.parse::<u32>().ok());
+        if pid.is_some_and(|pid| pid == own || !Path::new(&format!("/proc/{pid}")).exists()) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
 }
 
 /// The first of those that we may use ourselves.
@@ -157,98 +207,13 @@ fn first_cpus(most: u32) -> Result<libc::cpu_set_t> {
     }
 }
 
-/// What became of the settings, once the program runs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Proof {
-    /// All there.
-    Present,
-    /// Not mapped, or no filter: no effect.
-    Absent(String),
-    /// It ended, or could not be looked at.
-    Unknown(String),
-}
-
-/// Looks at a process until all is there, or for so long.
-pub fn prove(pid: u32, preloads: &[PathBuf], has_filter: bool, time: Duration) -> Proof {
-    let end = Instant::now() + time;
-    let own = fs::read_link("/proc/self/exe").ok();
-    loop {
-        let exe = fs::read_link(format!("/proc/{pid}/exe")).ok();
-        let files = mapped(pid);
-        let is_late = Instant::now() >= end;
-        match (exe, files) {
-            // Not exec'ed yet, or the prover's own program.
-            (Some(exe), _) if Some(&exe) == own.as_ref() && !is_late => {}
-            (Some(_), Ok(files)) if !files.is_empty() => {
-                let lacks = |path: &&PathBuf| !files.iter().any(|file| Path::new(file) == path.as_path());
-                let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-                let filtered = !has_filter || status.lines().any(|line| line == "Seccomp:\t2");
-                match preloads.iter().find(lacks) {
-                    None if filtered => return Proof::Present,
-                    None if is_late => return Proof::Absent("the filter is not there".into()),
-                    Some(path) if is_late => {
-                        return Proof::Absent(format!("{} is not mapped", path.display()));
-                    }
-                    _ => {}
-                }
-            }
-            _ if is_gone(pid) => return Proof::Unknown("it ended before it could be looked at".into()),
-            _ if is_late => return Proof::Unknown("it may not be looked at".into()),
-            _ => {}
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-fn is_gone(pid: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit(") ").next().map_or(true, |rest| rest.is_empty() || rest.starts_with(['Z', 'X']))
-}
-
-/// Starts a process that outlives our exec, looks at what we become, and tells it on stderr.
-pub fn prove_after_exec(preloads: Vec<PathBuf>, has_filter: bool, is_quiet: bool, time: Duration) {
-    if preloads.is_empty() && !has_filter {
-        return;
-    }
-    let pid = std::process::id();
-    // SAFETY: this process has one thread; the children end by _exit. The first one is reaped at once, so that the program
-    // that we become has no child of which it does not know.
-    unsafe {
-        match libc::fork() {
-            0 => {
-                if libc::fork() == 0 {
-                    let proof = prove(pid, &preloads, has_filter, time);
-                    let _ = tell(&proof, is_quiet);
-                }
-                libc::_exit(0);
-            }
-            child if child > 0 => {
-                libc::waitpid(child, std::ptr::null_mut(), 0);
-            }
-            _ => {}
-        }
-    }
-}
-
-fn tell(proof: &Proof, is_quiet: bool) -> io::Result<()> {
-    let mut stderr = io::stderr();
-    match proof {
-        Proof::Present if is_quiet => Ok(()),
-        Proof::Present => writeln!(stderr, "ceasefire: the remedy is in place"),
-        Proof::Absent(why) => writeln!(stderr, "ceasefire: the remedy has no effect: {why}"),
-        Proof::Unknown(why) => {
-            writeln!(stderr, "ceasefire: whether the remedy is in place is not known: {why}")
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn launch(words: &[&str], settings: Settings) -> Result<Launch> {
         let words: Vec<String> = words.iter().map(ToString::to_string).collect();
-        Launch::new(&words, settings, &NoInterception, Path::new("/nonexistent"))
+        Launch::new(&words, settings, &NoInterception, None)
     }
 
     fn output(words: &[&str], settings: Settings) -> String {
@@ -284,31 +249,23 @@ mod tests {
     #[test]
     fn the_library_is_kept_whole() {
         let scratch = tempfile::tempdir().expect("a directory");
-        let first = keep(b"one", scratch.path()).expect("kept");
-        assert_eq!(keep(b"one", scratch.path()).expect("kept"), first);
-        assert_eq!(fs::read(keep(b"two", scratch.path()).expect("kept")).expect("there"), b"two");
+        let first = keep(b"one", Some(scratch.path())).expect("kept");
+        assert_eq!(keep(b"one", Some(scratch.path())).expect("kept"), first);
+        assert_eq!(fs::read(keep(b"two", Some(scratch.path())).expect("kept")).expect("there"), b"two");
         assert_eq!(fs::read_dir(scratch.path()).expect("there").count(), 1);
+        assert!(keep(b"one", None).expect_err("refused").remedy.is_some_and(|it| it.contains("HOME")));
     }
 
     #[test]
-    fn presence_is_proved_not_assumed() {
-        let mut child = Command::new("sleep").arg("30").spawn().expect("sleep");
-        let libraries: Vec<PathBuf> = loop {
-            let files = mapped(child.id()).expect("ours");
-            let found: Vec<PathBuf> =
-                files.iter().filter(|f| f.contains("libc.so")).map(PathBuf::from).collect();
-            if !found.is_empty() {
-                break found;
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        };
-        assert_eq!(prove(child.id(), &libraries, false, Duration::ZERO), Proof::Present);
-        let other = [PathBuf::from("/no/such.so")];
-        let proof = prove(child.id(), &other, false, Duration::ZERO);
-        assert_eq!(proof, Proof::Absent("/no/such.so is not mapped".into()));
-        assert!(matches!(prove(child.id(), &[], true, Duration::ZERO), Proof::Absent(_)));
-        child.kill().expect("ours");
-        child.wait().expect("ours");
-        assert!(matches!(prove(child.id(), &other, false, Duration::ZERO), Proof::Unknown(_)));
+    fn what_a_killed_guard_has_left_is_removed() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        for name in ["stop-4194304", "stop-1", "stop-x", "other"] {
+            fs::write(scratch.path().join(name), "").expect("written");
+        }
+        tidy(scratch.path());
+        let mut left: Vec<_> =
+            fs::read_dir(scratch.path()).expect("there").flatten().map(|e| e.file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["other", "stop-1", "stop-x"]);
     }
 }

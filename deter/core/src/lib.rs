@@ -10,6 +10,7 @@ pub mod launch;
 pub mod machine;
 pub mod plan;
 pub mod program;
+pub mod proof;
 pub mod remedy;
 pub mod settings;
 pub mod show;

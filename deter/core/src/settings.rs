@@ -12,6 +12,17 @@ use std::path::PathBuf;
 const HEAP: &str = "{heap}";
 /// Modes of our own preload library, one after the other, between commas.
 pub const MODES_VARIABLE: &str = "CEASEFIRE_DETER";
+/// A file by which our preload library is stopped.
+pub const STOP_VARIABLE: &str = "CEASEFIRE_DETER_STOP";
+
+/// Our preload library as it is given to one program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Own {
+    pub library: PathBuf,
+    /// The value of MODES_VARIABLE.
+    pub modes: String,
+    pub stop: Option<PathBuf>,
+}
 
 /// All remedies together.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,18 +77,20 @@ impl Settings {
         Ok(all)
     }
 
-    /// With LD_PRELOAD and the modes of our library, whose file is `own`.
-    pub fn variables(&self, before: Option<&str>, own: Option<&PathBuf>) -> BTreeMap<String, String> {
+    /// With LD_PRELOAD, and what our library is told.
+    pub fn variables(&self, before: Option<&str>, own: Option<&Own>) -> BTreeMap<String, String> {
         let mut variables = self.environment.clone();
+        let ours = own.map(|own| &own.library);
         let mut list: Vec<String> =
-            own.into_iter().chain(&self.preload).map(|path| path.display().to_string()).collect();
+            ours.into_iter().chain(&self.preload).map(|path| path.display().to_string()).collect();
         if !list.is_empty() {
             list.extend(before.filter(|text| !text.is_empty()).map(str::to_string));
             variables.insert("LD_PRELOAD".into(), list.join(":"));
         }
-        if own.is_some() {
-            let modes: Vec<&str> = self.intercept.iter().map(String::as_str).collect();
-            variables.insert(MODES_VARIABLE.into(), modes.join(","));
+        if let Some(own) = own {
+            variables.insert(MODES_VARIABLE.into(), own.modes.clone());
+            let stop = own.stop.as_ref().map(|path| path.display().to_string());
+            variables.extend(stop.map(|path| (STOP_VARIABLE.to_string(), path)));
         }
         variables
     }
@@ -247,10 +260,11 @@ mod tests {
             intercept: ["zero".into()].into(),
             ..Settings::default()
         };
-        let own = PathBuf::from("/run/own.so");
+        let own =
+            Own { library: "/run/own.so".into(), modes: "zero,loose".into(), stop: Some("/run/stop".into()) };
         let variables = settings.variables(Some("/b.so"), Some(&own));
         assert_eq!(variables["LD_PRELOAD"], "/run/own.so:/x/a.so:/b.so");
-        assert_eq!(variables[MODES_VARIABLE], "zero");
+        assert_eq!((&*variables[MODES_VARIABLE], &*variables[STOP_VARIABLE]), ("zero,loose", "/run/stop"));
         assert!(Settings::default().variables(Some("/b.so"), None).is_empty());
     }
 }

@@ -18,6 +18,7 @@ pub mod selftests;
 mod summary;
 mod svg;
 pub mod table;
+mod trials;
 mod walks;
 
 pub use compare_table::{regression, render as comparison};

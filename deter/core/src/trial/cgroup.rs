@@ -17,10 +17,7 @@ pub struct Cgroup {
 impl Cgroup {
     /// None where there is no cgroup v2, or none may be made.
     pub fn create() -> Option<Cgroup> {
-        let parent = own_directory(
-            &fs::read_to_string("/proc/self/mountinfo").ok()?,
-            &fs::read_to_string("/proc/self/cgroup").ok()?,
-        )?;
+        let parent = directory_of(std::process::id())?;
         tidy(&parent);
         let path = parent.join(format!("{PREFIX}{}", std::process::id()));
         fs::create_dir(&path).ok()?;
@@ -86,7 +83,14 @@ fn tidy(parent: &Path) {
     }
 }
 
-/// Where this process is in cgroup v2.
+/// Where a process is in cgroup v2.
+pub fn directory_of(pid: u32) -> Option<PathBuf> {
+    own_directory(
+        &fs::read_to_string("/proc/self/mountinfo").ok()?,
+        &fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?,
+    )
+}
+
 fn own_directory(mounts: &str, own: &str) -> Option<PathBuf> {
     let own = own.lines().find_map(|line| line.strip_prefix("0::"))?;
     mounts.lines().find_map(|line| {

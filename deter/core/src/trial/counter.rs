@@ -8,9 +8,12 @@ use std::path::{Path, PathBuf};
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// Flushes that interrupted, or would have, others; None where they cannot be told apart.
+    /// Requests to flush that can reach others, whether anybody was there to be interrupted or not; None where they
+    /// cannot be counted.
     pub flushes: Option<u64>,
     pub received: Option<u64>,
+    /// Requests by cause.
+    pub causes_flushes: BTreeMap<String, u64>,
     /// Targets by cause.
     pub causes: BTreeMap<String, u64>,
 }

@@ -2,15 +2,21 @@
 //! Which remedy is best, which are as good, and whether one helps at all.
 //!
 //! Flushes decide where they were counted: how many CPUs were interrupted depends on the scheduler far more. Ranges that
-//! overlap are no difference.
+//! overlap are no difference. A remedy that lets as many flushes be asked for, and fewer interrupt somebody, is judged by
+//! what was received, and comes behind those that make them fewer.
 
 use super::state::Trial;
 use super::NONE;
 use serde::Serialize;
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 
 /// Fewer than so many, over all rounds of the command as it is: chance would decide.
 const COUNT_MIN: u64 = 30;
+/// Medians that differ by less are no difference: of ten remedies and three rounds, some range lies below by chance.
+const CHANGE_MIN: f64 = 0.1;
+/// Of what the command as it is has: what two remedies leave differs by too little to choose by.
+const TIE_MAX: f64 = 0.02;
 
 /// Of the repeats.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -44,11 +50,13 @@ impl Range {
 pub enum Verdict {
     /// Below the command as it is, and nothing is better.
     Best,
-    /// Below the command as it is; its range overlaps the best one's.
+    /// Below the command as it is; its range overlaps the best one's, or nearly does.
     Ties,
     /// Below the command as it is.
     Helps,
-    /// Its range overlaps that of the command as it is.
+    /// Below the command as it is in what was received, by a remedy that does no more.
+    FewerReceived,
+    /// Its range overlaps that of the command as it is, or nearly does.
     NoChange,
     /// Above it.
     Worse,
@@ -101,8 +109,14 @@ pub struct Ranking {
 }
 
 impl Ranking {
+    /// Of those that make flushes fewer; else of those that let fewer interrupt somebody.
     pub fn best(&self) -> Option<&Row> {
-        self.rows.iter().find(|row| row.verdict == Verdict::Best)
+        let by_flushes = self.rows.iter().find(|row| row.verdict == Verdict::Best);
+        by_flushes.or_else(|| {
+            let received = |row: &&Row| row.received_per_unit.map_or(f64::INFINITY, |range| range.median);
+            let fewer = self.rows.iter().filter(|row| row.verdict == Verdict::FewerReceived);
+            fewer.min_by(|a, b| received(a).total_cmp(&received(b)))
+        })
     }
 
     pub fn has_changed_output(&self) -> bool {
@@ -110,21 +124,36 @@ impl Ranking {
     }
 }
 
-/// `names`: the remedies tried, and none. `rss_share_max`: of the baseline's memory, 1.5 for half as much again.
-pub fn rank(names: &[String], trials: &[Trial], rss_share_max: Option<f64>) -> Ranking {
+/// `names`: the remedies tried, and none. `received_only`: those of them that do not make flushes fewer. `rss_share_max`: of
+/// the baseline's memory, 1.5 for half as much again.
+pub fn rank(
+    names: &[String],
+    trials: &[Trial],
+    received_only: &BTreeSet<String>,
+    rss_share_max: Option<f64>,
+) -> Ranking {
     let mut rows: Vec<Row> = names.iter().map(|name| row(name, trials)).collect();
     let base = rows.iter().find(|row| row.remedy == NONE).cloned();
     let by_flushes = base.as_ref().is_some_and(|base| base.flushes_per_unit.is_some());
     let baseline = base.as_ref().and_then(|base| base.decides(by_flushes));
     let rss = base.as_ref().and_then(|base| base.rss_kib);
-    let own = trials.iter().filter(|trial| trial.remedy == NONE);
-    let counts = own.filter_map(|trial| if by_flushes { trial.flushes } else { trial.received });
-    let is_too_few = counts.fold(0u64, u64::saturating_add) < COUNT_MIN;
+    let sum = |count: fn(&Trial) -> Option<u64>| {
+        let own = trials.iter().filter(|trial| trial.remedy == NONE);
+        own.filter_map(count).fold(0u64, u64::saturating_add)
+    };
+    let (flushes, received) = (sum(|trial| trial.flushes), sum(|trial| trial.received));
+    let is_too_few = (if by_flushes { flushes } else { received }) < COUNT_MIN;
     for row in &mut rows {
-        row.verdict = verdict(row, baseline, row.decides(by_flushes), rss, rss_share_max);
-        if is_too_few && row.verdict == Verdict::Helps {
-            row.verdict = Verdict::NoChange;
-        }
+        let only_received = by_flushes && received_only.contains(&row.remedy);
+        let (baseline, own) = match only_received {
+            true => (base.as_ref().and_then(|base| base.received_per_unit), row.received_per_unit),
+            false => (baseline, row.decides(by_flushes)),
+        };
+        row.verdict = match verdict(row, baseline, own, rss, rss_share_max) {
+            Verdict::Helps if only_received && received >= COUNT_MIN => Verdict::FewerReceived,
+            Verdict::Helps if only_received || is_too_few => Verdict::NoChange,
+            other => other,
+        };
     }
     let helps = |row: &&Row| row.verdict == Verdict::Helps;
     let median = |row: &Row| row.decides(by_flushes).map_or(f64::INFINITY, |range| range.median);
@@ -134,7 +163,10 @@ pub fn rank(names: &[String], trials: &[Trial], rss_share_max: Option<f64>) -> R
         for row in rows.iter_mut().filter(|row| row.verdict == Verdict::Helps) {
             if row.remedy == best {
                 row.verdict = Verdict::Best;
-            } else if row.decides(by_flushes).is_some_and(|own| own.overlaps(&range)) {
+            } else if row.decides(by_flushes).is_some_and(|own| {
+                own.overlaps(&range)
+                    || own.median - range.median <= baseline.map_or(0.0, |base| base.median * TIE_MAX)
+            }) {
                 row.verdict = Verdict::Ties;
             }
         }
@@ -204,8 +236,8 @@ fn verdict(
         }
     }
     match () {
-        () if own.max < baseline.min => Verdict::Helps,
-        () if own.min > baseline.max => Verdict::Worse,
+        () if own.max < baseline.min && own.median <= baseline.median * (1.0 - CHANGE_MIN) => Verdict::Helps,
+        () if own.min > baseline.max && own.median >= baseline.median * (1.0 + CHANGE_MIN) => Verdict::Worse,
         () => Verdict::NoChange,
     }
 }
@@ -232,7 +264,7 @@ mod tests {
                 names.push(trial.remedy.clone());
             }
         }
-        let ranking = rank(&names, trials, most);
+        let ranking = rank(&names, trials, &BTreeSet::from(["few-cpus".to_string()]), most);
         ranking.rows.into_iter().map(|row| (row.remedy, row.verdict)).collect()
     }
 
@@ -266,7 +298,7 @@ mod tests {
         assert_eq!(of(&rows, NONE), Verdict::Baseline);
         let without: Vec<Trial> = trials.iter().map(|t| Trial { flushes: None, ..t.clone() }).collect();
         assert_eq!(of(&ranked(&without, None), "b"), Verdict::NoChange);
-        assert_eq!(rank(&[NONE.into()], &without, None).ranked_by, "received_per_unit");
+        assert_eq!(rank(&[NONE.into()], &without, &BTreeSet::new(), None).ranked_by, "received_per_unit");
     }
 
     #[test]
@@ -274,8 +306,9 @@ mod tests {
         let many = |name: &str, counts: [u64; 2]| counts.map(|n| trial(name, Some(n), 0));
         let trials: Vec<Trial> = [
             many(NONE, [90, 100]),
-            many("best", [5, 9]),
+            many("best", [8, 9]),
             many("tie", [8, 12]),
+            many("near", [10, 10]),
             many("helps", [20, 30]),
             many("same", [80, 95]),
             many("worse", [200, 300]),
@@ -285,6 +318,7 @@ mod tests {
         let expected = [
             ("best", Verdict::Best),
             ("tie", Verdict::Ties),
+            ("near", Verdict::Ties),
             ("helps", Verdict::Helps),
             ("same", Verdict::NoChange),
             (NONE, Verdict::Baseline),
@@ -294,10 +328,25 @@ mod tests {
         assert_eq!(rows, expected);
     }
 
+    /// On one CPU as much is asked for, and nobody is interrupted.
+    #[test]
+    fn fewer_that_are_interrupted_come_behind_fewer_flushes() {
+        let few = [trial(NONE, Some(100), 90), trial("few-cpus", Some(100), 1), trial("b", Some(95), 80)];
+        let rows = ranked(&few, None);
+        assert_eq!(of(&rows, "few-cpus"), Verdict::FewerReceived);
+        assert_eq!(of(&rows, "b"), Verdict::NoChange, "5 % is no difference");
+        let names = [NONE, "few-cpus", "c"].map(String::from);
+        let only = BTreeSet::from(["few-cpus".to_string()]);
+        let best = |trials: &[Trial]| rank(&names, trials, &only, None).best().map(|row| row.remedy.clone());
+        assert_eq!(best(&few), Some("few-cpus".into()));
+        assert_eq!(best(&[few[0].clone(), few[1].clone(), trial("c", Some(50), 40)]), Some("c".into()));
+        assert_eq!(best(&[trial(NONE, Some(100), 9), trial("few-cpus", Some(100), 1)]), None);
+    }
+
     #[test]
     fn a_handful_tells_nothing() {
         let few = [trial(NONE, Some(9), 0), trial("a", Some(1), 0)];
-        let ranking = rank(&[NONE.into(), "a".into()], &few, None);
+        let ranking = rank(&[NONE.into(), "a".into()], &few, &BTreeSet::new(), None);
         assert!(ranking.is_too_few && ranking.best().is_none());
     }
 
@@ -318,7 +367,7 @@ mod tests {
         assert_eq!(of(&rows, "dead"), Verdict::Failed);
         assert_eq!(rows[0].0, NONE);
         assert_eq!(of(&ranked(&trials[..2], None), "fat"), Verdict::Best);
-        let ranking = rank(&[NONE.into(), "odd".into()], &trials, None);
+        let ranking = rank(&[NONE.into(), "odd".into()], &trials, &BTreeSet::new(), None);
         assert!(ranking.has_changed_output() && ranking.best().is_none());
     }
 
@@ -339,7 +388,7 @@ mod tests {
                     trials.push(Trial { units: (next() % 3) as f64, ..trial(name, flushes, next() % 9) });
                 }
             }
-            let ranking = rank(&names, &trials, Some(1.5));
+            let ranking = rank(&names, &trials, &BTreeSet::new(), Some(1.5));
             assert_eq!(ranking.rows.len(), names.len());
             assert!(ranking.rows.iter().filter(|row| row.verdict == Verdict::Best).count() <= 1);
             if let Some(best) = ranking.best() {

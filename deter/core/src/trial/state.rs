@@ -17,6 +17,8 @@ pub struct Trial {
     /// None where they cannot be counted.
     pub flushes: Option<u64>,
     pub received: Option<u64>,
+    /// Requests of each cause.
+    pub causes_flushes: std::collections::BTreeMap<String, u64>,
     /// Targets of each cause.
     pub causes: std::collections::BTreeMap<String, u64>,
     /// Largest process.
@@ -39,6 +41,7 @@ pub struct Request {
     pub repeats: u32,
     pub units: String,
     pub check: Option<String>,
+    pub client: Option<String>,
     pub counter: String,
 }
 
