@@ -3,8 +3,8 @@
 import java.util.concurrent.CyclicBarrier;
 
 public class Objects {
-    static final int KEPT = 512;
-    static final int MADE = 3000;
+    static final int KEPT = 4096;
+    static final int MADE = 6000;
     static final int BYTES = 32 << 10;
     static final long[] sums = new long[2];
 
