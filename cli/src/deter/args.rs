@@ -63,7 +63,8 @@ pub struct Try {
     /// Units of work that every run does [default: 1]
     #[arg(long, value_name = "N", conflicts_with = "unit")]
     pub units: Option<u64>,
-    /// Count units of work: matches in what the command prints, line by line; a group holds a number
+    /// Count units of work: matches in what the command prints, line by line; a number in a group
+    /// counts as so many
     #[arg(long, value_name = "REGEX")]
     pub unit: Option<String>,
     /// The command is a server: run this shell command against it, then stop it. Output and work are

@@ -3,6 +3,7 @@
 
 use super::args::Run;
 use super::interception::{self, Ours};
+use super::lines;
 use super::plan::environment;
 use ceasefire_base::{Error, Result};
 use ceasefire_deter::launch::Launch;
@@ -28,14 +29,14 @@ pub fn run(args: &Run) -> Result<u8> {
                 return Err(Error::usage(format!("{} is not for this program: {why}", remedy.name))
                     .remedy("leave it out"));
             }
-            eprintln!("ceasefire: {} has no effect: {why}", remedy.name);
+            lines::warn(&format!("{} has no effect: {why}", remedy.name));
         }
     }
     let settings = Settings::of(&remedies, &program)?;
     interception::check(&settings, &program)?;
     if !args.quiet {
         for risk in interception::risks(&settings) {
-            eprintln!("ceasefire: risk: {risk}");
+            lines::warn(&format!("risk: {risk}"));
         }
     }
     let ours = Ours { is_loose: args.loose };

@@ -72,7 +72,7 @@ pub fn run(args: &Try) -> Result<u8> {
         command: args.command.clone(),
         names: std::iter::once(NONE.to_string()).chain(remedies.keys().cloned()).collect(),
         repeats: args.repeats,
-        units: args.unit.clone().unwrap_or_else(|| args.units.unwrap_or(1).to_string()),
+        units: units.pattern().map_or_else(|| args.units.unwrap_or(1).to_string(), str::to_string),
         check: args.check.clone(),
         client: args.client.clone(),
         counter: counter.name().to_string(),
@@ -87,7 +87,7 @@ pub fn run(args: &Try) -> Result<u8> {
     if !args.quiet {
         for (name, settings) in &remedies {
             for risk in interception::risks(settings) {
-                eprintln!("ceasefire: risk of {name}: {risk}");
+                lines::warn(&format!("risk of {name}: {risk}"));
             }
         }
     }
@@ -274,7 +274,7 @@ impl Bench<'_> {
                 code => format!("{whose} exited with {code}{says}"),
             });
         }
-        let pattern = self.args.unit.as_ref().filter(|_| units == 0)?;
+        let pattern = self.units.pattern().filter(|_| units == 0)?;
         Some(format!("no line that {whose} prints matches --unit '{pattern}'"))
     }
 

@@ -127,7 +127,9 @@ fn keep_watch(pid: u32, mut guard: Box<dyn Guard>) {
         // Without a pidfd (before Linux 5.3) it is only a pause.
         let mut wanted = libc::pollfd { fd: process, events: libc::POLLIN, revents: 0 };
         // SAFETY: one structure, which is ours.
-        unsafe { libc::poll(&mut wanted, 1, LOOK_MS) };
+        if unsafe { libc::poll(&mut wanted, 1, LOOK_MS) } > 0 {
+            break;
+        }
     }
     guard.end();
 }

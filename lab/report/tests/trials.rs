@@ -78,6 +78,9 @@ fn what_is_not_fit_to_be_published_is_refused() {
     refused(&|bad| bad["programs"][0]["result"]["repeats"] = 1.into(), "1 rounds of churn");
     refused(&|bad| bad["programs"][0]["result"]["counter"] = "proc".into(), "no flushes of churn");
     refused(&|bad| bad["programs"][0]["result"]["is_output_compared"] = false.into(), "outputs of churn");
-    refused(&|bad| bad["programs"][0]["result"]["rows"][0]["verdict"] = "changed-output".into(), "outputs of churn");
+    refused(
+        &|bad| bad["programs"][0]["result"]["rows"][0]["verdict"] = "changed-output".into(),
+        "outputs of churn",
+    );
     refused(&|bad| drop(bad["programs"][0]["result"]["rows"][0]["remedy"].take()), "no trial of remedies");
 }

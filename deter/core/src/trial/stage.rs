@@ -70,7 +70,7 @@ pub fn perform(order: &Order, interception: &dyn Interception) -> Result<Report>
     let mut launch =
         Launch::new(&order.command, order.settings.clone(), interception, order.cache.as_deref())?;
     let (preloads, has_filter) = (launch.preloads(), launch.has_filter());
-    let guard = launch.guard(interception)?;
+    let mut guard = launch.guard(interception)?;
     let mut command = launch.command()?;
     if let Some(cgroup) = &order.cgroup {
         enter(&mut command, cgroup)?;
@@ -82,6 +82,9 @@ pub fn perform(order: &Order, interception: &dyn Interception) -> Result<Report>
     let own_kib = high_water_kib("self").unwrap_or(0);
     let begun = Instant::now();
     let child = command.spawn().map_err(|error| {
+        if let Some(guard) = &mut guard {
+            guard.end();
+        }
         let name = order.command.first().map(String::as_str).unwrap_or_default();
         Error::usage(format!("cannot run {name}: {}", disk::reason(&error)))
             .remedy("check the command after --")

@@ -118,15 +118,24 @@ pub fn hash(bytes: &[u8]) -> u64 {
 
 /// The output that the command as it is has each time; None where it differs by itself.
 pub fn usual_output(trials: &[Trial]) -> Option<u64> {
-    let mut own =
-        trials.iter().filter(|t| t.remedy == super::NONE && t.failed.is_none()).map(|t| t.output_hash);
+    let mut own = outputs(trials, |name| name == super::NONE);
     let first = own.next()?;
     own.all(|hash| hash == first).then_some(first)
 }
 
-/// Marks trials whose output is not the usual one; false where there is no usual one.
+fn outputs<'a>(trials: &'a [Trial], is_meant: fn(&str) -> bool) -> impl Iterator<Item = u64> + 'a {
+    let meant = trials.iter().filter(move |trial| is_meant(&trial.remedy) && trial.failed.is_none());
+    meant.map(|trial| trial.output_hash)
+}
+
+/// Marks trials whose output is not the usual one; false where there is no usual one. A single run as it is cannot tell
+/// whether a remedy or chance has made another one different.
 pub fn compare_outputs(trials: &mut [Trial]) -> bool {
     let Some(usual) = usual_output(trials) else { return false };
+    let is_single = outputs(trials, |name| name == super::NONE).count() == 1;
+    if is_single && outputs(trials, |_| true).any(|hash| hash != usual) {
+        return false;
+    }
     for trial in trials.iter_mut().filter(|trial| trial.failed.is_none() && trial.output_hash != usual) {
         trial.changed = Some("its output is not what it is without".into());
     }
@@ -188,6 +197,8 @@ mod tests {
         let mut same = vec![trial("none", b"x"), trial("none", b"x"), trial("a", b"y"), trial("b", b"x")];
         assert!(compare_outputs(&mut same));
         assert!(same[2].changed.is_some() && same[3].changed.is_none());
+        assert!(!compare_outputs(&mut [trial("none", b"1 s"), trial("a", b"2 s")]), "it may be chance");
+        assert!(compare_outputs(&mut [trial("none", b"x"), trial("a", b"x")]));
         let mut differs = vec![trial("none", b"1 s"), trial("none", b"2 s"), trial("a", b"3 s")];
         assert!(!compare_outputs(&mut differs));
         assert!(differs[2].changed.is_none());

@@ -8,7 +8,7 @@ use regex_lite::Regex;
 pub enum Units {
     /// Every run does as much.
     Fixed(u64),
-    /// Matches in what it prints; where a match has a group, the number in it counts.
+    /// Matches in what it prints; where a match has a group with a number, that counts.
     Matches(Regex),
 }
 
@@ -26,6 +26,14 @@ impl Units {
                 })?;
                 Ok(Units::Matches(regex))
             }
+        }
+    }
+
+    /// What is looked for in the output.
+    pub fn pattern(&self) -> Option<&str> {
+        match self {
+            Units::Fixed(_) => None,
+            Units::Matches(regex) => Some(regex.as_str()),
         }
     }
 
@@ -63,9 +71,9 @@ fn known(client: &str) -> Option<&'static str> {
     found.next().map(|(_, pattern)| *pattern)
 }
 
-/// `1,234` and `1234`; what is no number is no work.
+/// `1,234` and `1234`; a group for another reason is a match.
 fn number(found: regex_lite::Match) -> u64 {
-    found.as_str().replace([',', '_'], "").parse().unwrap_or(0)
+    found.as_str().replace([',', '_'], "").parse().unwrap_or(1)
 }
 
 #[cfg(test)]
@@ -82,7 +90,7 @@ mod tests {
         assert_eq!(words.count(b"abab\xff\0ab"), 3);
         let client = Units::new(None, Some("^Complete requests: +([0-9,]+)"), None).expect("good");
         assert_eq!(client.count(b"Server: x\nComplete requests:      20,000\nFailed requests: 0\n"), 20_000);
-        assert_eq!(Units::new(None, Some("n=(.*)"), None).expect("good").count(b"n=x\nn=3\n"), 3);
+        assert_eq!(Units::new(None, Some("n=(.*)"), None).expect("good").count(b"n=x\nn=3\n"), 4);
         let named = Units::new(None, None, Some("sleep 1; /usr/bin/redis-benchmark -n 5")).expect("good");
         assert_eq!(named.count(b"====== SET ======\n  5 requests completed in 0.1 seconds\n"), 5);
         assert_eq!(Units::new(None, None, Some("curl x")).expect("good").count(b"x"), 1);
