@@ -262,6 +262,8 @@ fn a_command_that_cannot_be_tried_is_refused() {
     refused(&mut tried(&["--", "false"]), 1, "exited with 1");
     refused(&mut tried(&["--", "sh", "-c", "echo why >&2; kill -9 $$"]), 1, "signal 9: why");
     refused(&mut tried(&["--unit", "nothing", "--", "echo", "x"]), 1, "matches --unit 'nothing'");
+    let needs_terminal = "test -t 0 || { echo it needs a terminal >&2; exit 5; }";
+    refused(&mut tried(&["--", "sh", "-c", needs_terminal]), 1, "exited with 5: it needs a terminal");
     refused(
         &mut tried(&["--limit", "500ms", "--", "sh", "-c", "trap '' TERM; sleep 77001 & wait"]),
         1,
@@ -273,6 +275,30 @@ fn a_command_that_cannot_be_tried_is_refused() {
     assert!(!is_running("77002"), "it was left running");
     let said = run(&mut tried(&["--", "head", "-c", "10000", "/dev/zero"]));
     assert!(said.code == 0 || said.code == 3, "{}", said.stderr);
+}
+
+/// It would be stopped when it reads, and nobody would see it.
+#[test]
+fn a_command_that_asks_the_terminal_finds_none() {
+    let Some(script) = ["/usr/bin/script", "/bin/script"].iter().find(|path| Path::new(path).exists()) else {
+        return skip("deter_terminal", "script is not installed");
+    };
+    if !can_count("deter_terminal") {
+        return;
+    }
+    let line = format!(
+        "{} deter try -q --no-bpf --limit 20s --repeats 1 --with glibc-keep -- sh -c 'read answer </dev/tty'",
+        common::BINARY
+    );
+    let said =
+        run(Command::new(script).args(["-qec", &line, "/dev/null"]).stdin(std::process::Stdio::piped()));
+    assert!(
+        said.code == 1 && said.stdout.contains("/dev/tty"),
+        "{}: {}{}",
+        said.code,
+        said.stdout,
+        said.stderr
+    );
 }
 
 #[test]

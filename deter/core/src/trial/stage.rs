@@ -67,6 +67,7 @@ pub fn perform(order: &Order, interception: &dyn Interception) -> Result<Report>
     cancel::install()?;
     // SAFETY: plain system call; orphans of the command become ours.
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
+    leave_terminal();
     let mut launch =
         Launch::new(&order.command, order.settings.clone(), interception, order.cache.as_deref())?;
     let (preloads, has_filter) = (launch.preloads(), launch.has_filter());
@@ -123,6 +124,19 @@ pub fn perform(order: &Order, interception: &dyn Interception) -> Result<Report>
         absent,
         left,
     })
+}
+
+/// In the background, whoever reads from the terminal would be stopped for good: it finds none instead.
+fn leave_terminal() {
+    // SAFETY: system calls with integers, and a path that ends in NUL.
+    unsafe {
+        let terminal =
+            libc::open(b"/dev/tty\0".as_ptr().cast(), libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC);
+        if terminal >= 0 {
+            libc::ioctl(terminal, libc::TIOCNOTTY);
+            libc::close(terminal);
+        }
+    }
 }
 
 /// The command moves itself there before it becomes the program.
