@@ -82,8 +82,7 @@ impl Launch {
         directory: Option<&Path>,
     ) -> Result<Launch> {
         let mut all: Vec<OsString> = words.iter().map(OsString::from).collect();
-        let at = all.len().min(1);
-        all.splice(at..at, settings.arguments.iter().map(OsString::from));
+        all.extend(settings.arguments.iter().map(OsString::from));
         let own = match settings.intercept.is_empty() {
             true => None,
             false => Some(Own {
@@ -224,12 +223,8 @@ mod tests {
     #[test]
     fn variables_and_arguments_reach_the_program() {
         let environment = [("GODEBUG".to_string(), "a=1".to_string())].into();
-        let settings = Settings {
-            environment,
-            arguments: vec!["-c".into(), "echo $GODEBUG $0".into()],
-            ..Settings::default()
-        };
-        assert_eq!(output(&["sh", "x"], settings), "a=1 x\n");
+        let settings = Settings { environment, arguments: vec!["x".into()], ..Settings::default() };
+        assert_eq!(output(&["sh", "-c", "echo $GODEBUG $0"], settings), "a=1 x\n");
     }
 
     #[test]

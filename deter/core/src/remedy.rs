@@ -103,7 +103,7 @@ pub struct When {
 #[serde(deny_unknown_fields, default)]
 pub struct Sets {
     pub environment: Vec<Variable>,
-    /// Put behind the program's name.
+    /// Put at the end of the command.
     pub arguments: Vec<String>,
     pub preload: Vec<Preload>,
     /// Causes whose calls the filter answers.

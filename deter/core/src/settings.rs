@@ -28,7 +28,7 @@ pub struct Own {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
     pub environment: BTreeMap<String, String>,
-    /// Put behind the program's name.
+    /// Put at the end: of two that say the same, the last one counts.
     pub arguments: Vec<String>,
     /// Absolute names, first to last.
     pub preload: Vec<PathBuf>,

@@ -37,9 +37,9 @@ fn trial() -> Value {
 /// The page's text, or the refusal.
 fn published(trial: &Value) -> Result<String, ceasefire_base::Error> {
     let root = tempfile::tempdir().expect("a directory");
-    fs::create_dir(root.path().join("docs")).expect("made");
+    fs::create_dir_all(root.path().join("docs/use")).expect("made");
     fs::write(root.path().join("README.md"), "").expect("written");
-    let page = root.path().join("docs/deter.md");
+    let page = root.path().join("docs/use/deter.md");
     fs::write(&page, "<!-- figures: deter-table -->\n<!-- end -->\n").expect("written");
     publish::publish(root.path(), trial.to_string().as_bytes(), "trial.json", "demo")?;
     assert_eq!(publish::check(root.path()).expect("checked"), Vec::<String>::new());
