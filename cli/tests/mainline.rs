@@ -23,10 +23,14 @@ fn it_boots_in_every_shape() {
     for (cpus, thread_mode) in shapes {
         for la57 in ["off", "on"] {
             let more = ["--cpus", cpus, "--thread-mode", thread_mode, "--la57", la57, "--mode", "ipi"];
-            let results = mainline(&["exactly-n", "--repeats", "1"], &more);
+            // On threads of the host a vCPU runs something else in some of the calls: no control could hold.
+            let workload = if thread_mode == "multi" { "munmap" } else { "exactly-n" };
+            let results = mainline(&[workload, "--repeats", "1"], &more);
+            let received = median(&results["rows"][0], "received_per_unit");
+            assert!(received >= 0.9 * (cpus.parse::<f64>().expect("a number") - 1.0), "{results}");
             let flags = results["environment"]["cpu_flags"].as_str().expect("the guest's cpuinfo");
             assert_eq!(flags.split_whitespace().any(|flag| flag == "la57"), la57 == "on", "{flags}");
-            println!("{cpus} vCPUs, thread={thread_mode}, la57={la57}: the controls hold");
+            println!("{cpus} vCPUs, thread={thread_mode}, la57={la57}: {received} received");
         }
     }
 }
