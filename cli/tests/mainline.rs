@@ -86,11 +86,14 @@ fn with_invlpgb_nobody_is_interrupted() {
             assert_eq!(received, 0.0, "{workload} on {cpus}: {with}");
             let left = median(without, "received_per_unit");
             assert!(left >= 0.95 * others, "{workload} on {cpus} by interrupts: {left}");
-            let user = median(with, "user_interrupts_per_unit");
+            // Rescheduling, as Linux counts it, and no timer: it may come for the kernel's own threads.
+            let [user, other] =
+                ["user_interrupts_per_unit", "other_ipis_per_unit"].map(|name| median(with, name));
             println!(
-                "{workload} on {cpus}: {left} received by interrupts, none by INVLPGB; {user} came to user mode"
+                "{workload} on {cpus}: {left} received by interrupts, none by INVLPGB; {user} came to user mode, \
+                 {other} were sent for other reasons"
             );
-            assert!(user < 0.01, "{workload} on {cpus}: {user} interrupts came to user mode");
+            assert!(user <= other && other < 0.1, "{workload} on {cpus}: {user} of {other}");
             assert!(median(with, "tlbsync_per_unit") >= 0.9, "{with}");
         }
     }
