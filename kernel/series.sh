@@ -59,7 +59,8 @@ variant_of() {
 hooks() {
 	local dirs name path dir
 	mapfile -t dirs < <(echo "$here/$1/hooks"; variant_of "$1")
-	find "${dirs[@]}" -name '*.patch' -printf '%f\n' 2>/dev/null | sort -u | while read -r name; do
+	# A mechanism that Linux has by itself has none.
+	{ find "${dirs[@]}" -name '*.patch' -printf '%f\n' 2>/dev/null || :; } | sort -u | while read -r name; do
 		for dir in "${dirs[@]}"; do [ ! -f "$dir/$name" ] || path=$dir/$name; done
 		[ ! -s "$path" ] || echo "$path"
 	done

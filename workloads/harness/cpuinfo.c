@@ -8,18 +8,24 @@
 const char *cpu_flags(void)
 {
 	static char text[16384];
+	static const char *known;
 	char *flags, *end;
 
+	/* Read once: what stands before it may have another length the next time. */
+	if (known)
+		return known;
+	known = " ";
 	if (file_read("/proc/cpuinfo", text, sizeof(text)) <= 0)
-		return " ";
+		return known;
 	flags = strstr(text, "\nflags");
 	flags = flags ? strchr(flags, ':') : NULL;
 	if (!flags)
-		return " ";
+		return known;
 	end = strchr(flags, '\n');
 	if (end)
 		strcpy(end, " ");
-	return flags + 1;
+	known = flags + 1;
+	return known;
 }
 
 bool cpu_has_flag(const char *word)

@@ -71,7 +71,7 @@ struct sample {
 	int64_t value[COUNTERS];
 };
 
-#define MECHANISMS_MAX 4
+#define MECHANISMS_MAX 16
 #define PAIRS_MAX 256
 
 struct pair {
@@ -186,7 +186,7 @@ int team_place(struct run *run);
 int team_start(struct run *run);
 
 /* warm_up.c: with the team, before setup, where a mechanism of this kernel wants it. */
-void warm_up(struct run *run);
+int warm_up(struct run *run);
 
 /* repeat.c */
 int repeat_run(struct outcome *outcome, const struct arguments *arguments,

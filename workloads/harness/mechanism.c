@@ -139,6 +139,8 @@ int mechanism_add(const char *spec)
 	while ((word = next_word(&at, &length)))
 		if (!take_word(mechanism, word, length))
 			return -EINVAL;
+	if (mechanism->second[0] && !strchr(mechanism->first, '='))
+		return -EINVAL;
 	count++;
 	return 0;
 }

@@ -151,8 +151,8 @@ static void work(struct outcome *outcome, const struct arguments *arguments)
 	error = team_place(run);
 	if (!error && !workload->own_processes)
 		error = team_start(run);
-	if (!error && !workload->own_processes)
-		warm_up(run);
+	if (!error)
+		error = warm_up(run);
 	/* Teardown relies on what setup stores, even on a setup that failed. */
 	if (!error) {
 		if (workload->setup)

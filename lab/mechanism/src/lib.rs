@@ -99,7 +99,7 @@ pub struct Demo {
 #[serde(deny_unknown_fields)]
 pub struct Need {
     pub modes: Vec<String>,
-    /// A setting of `--tlb`.
+    /// A setting of `--tlb`: `KEY=VALUE`, or `KEY=VALUE|VALUE`.
     pub tlb: String,
     /// Behind "mode X ".
     pub because: String,

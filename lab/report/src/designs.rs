@@ -61,3 +61,15 @@ fn cells(counter: &Counter, rows: &[Option<&Row>]) -> Option<Vec<String>> {
     let cell = |spread: &Option<_>| spread.map_or_else(|| ABSENT.to_string(), |_| median(*spread));
     is_something.then(|| spreads.iter().map(cell).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_counter_that_is_shown_exists() {
+        for key in SHOWN {
+            assert!(COUNTERS.iter().any(|counter| counter.key == key), "{key}");
+        }
+    }
+}

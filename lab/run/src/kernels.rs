@@ -238,12 +238,15 @@ fn check_needs(specs: &[KernelSpec], choices: &[Choice], machine: &MachineSpec) 
     Ok(())
 }
 
-/// Is the machine so?
-fn check_need(setting: &str, machine: &MachineSpec) -> Result<()> {
+/// Is the machine so? `KEY=VALUE`, or `KEY=VALUE|VALUE`, of which the first is advised.
+fn check_need(wanted: &str, machine: &MachineSpec) -> Result<()> {
     let tlb = machine.tlb.map_or_else(|| "hardware".to_string(), |tlb| tlb.to_string());
-    if machine.tlb.is_some() && tlb.split(',').any(|word| word == setting) {
+    let (key, values) = wanted.split_once('=').unwrap_or((wanted, ""));
+    let mut settings = values.split('|').map(|value| format!("{key}={value}"));
+    if machine.tlb.is_some() && settings.clone().any(|setting| tlb.split(',').any(|word| word == setting)) {
         return Ok(());
     }
+    let setting = settings.next().unwrap_or_default();
     Err(Error::usage("").remedy(format!("add {setting} to the settings of --tlb: --tlb {tlb},{setting}")))
 }
 
@@ -320,5 +323,21 @@ mod tests {
                 (said, _) => panic!("{mode} {tlb:?}: {said:?}"),
             }
         }
+    }
+
+    #[test]
+    fn one_of_two_settings_is_enough() {
+        let machine = |spec: &str| MachineSpec {
+            tlb: Some(Tlb::parse(spec).expect("a spec")),
+            ..MachineSpec::default()
+        };
+        for spec in ["hardware,broadcast=early", "hardware,broadcast=late"] {
+            check_need("broadcast=early|late", &machine(spec)).expect(spec);
+        }
+        let error = check_need("broadcast=early|late", &machine("hardware")).expect_err("no broadcast");
+        assert!(
+            error.remedy.as_deref().is_some_and(|text| text.ends_with("hardware,broadcast=early")),
+            "{error:?}"
+        );
     }
 }
