@@ -3,7 +3,7 @@
 //! installed.
 
 use crate::machine::Machine;
-use crate::program::Program;
+use crate::program::{java_options, Program};
 use crate::remedy::{cause, When};
 use crate::{settings, version, Kind, Remedy};
 use ceasefire_watch_model::Cause;
@@ -88,7 +88,7 @@ fn choose(
             let mut refused = None;
             let mut found = None;
             for when in all {
-                match holds(when, program) {
+                match holds(when, remedy, program) {
                     Ok(why) => found = found.or(Some(why)),
                     Err(why) => refused = refused.or(Some(why)),
                 }
@@ -129,7 +129,7 @@ fn choose(
     Ok(choice)
 }
 
-fn holds(when: &When, program: &Program) -> Result<Vec<String>, String> {
+fn holds(when: &When, remedy: &Remedy, program: &Program) -> Result<Vec<String>, String> {
     let mut why = Vec::new();
     for kind in &when.kinds {
         if !program.is(*kind) {
@@ -155,8 +155,13 @@ fn holds(when: &When, program: &Program) -> Result<Vec<String>, String> {
             None => return Err(format!("which {of} it is, is not known")),
         }
     }
-    for prefix in &when.unset_arguments {
-        if let Some(argument) = program.arguments.iter().find(|argument| argument.starts_with(prefix)) {
+    let options = match program.is(Kind::Jvm) {
+        true => java_options(program),
+        false => program.arguments.clone(),
+    };
+    // What the remedy itself has set is no choice of somebody else.
+    for prefix in when.unset_arguments.iter().filter(|_| !settings::is_set(remedy, program)) {
+        if let Some(argument) = options.iter().find(|argument| argument.starts_with(prefix)) {
             return Err(format!("it is started with {argument}, which counts more"));
         }
     }
@@ -199,6 +204,10 @@ fn reaches(remedy: &Remedy, program: &Program) -> Result<(), String> {
     if let (true, Some(why)) = (by_loader || by_libc, &program.privileged) {
         return Err(format!("{why}: the loader ignores it"));
     }
+    let by_python = remedy.sets.environment.iter().any(|variable| variable.name.starts_with("PYTHON"));
+    if let (true, Some(option)) = (by_python, python_ignores(&program.arguments)) {
+        return Err(format!("it is started with {option}: Python then ignores PYTHONMALLOC"));
+    }
     if by_loader && program.is(Kind::Static) {
         return Err("it is linked statically: nothing can be preloaded".into());
     }
@@ -209,6 +218,36 @@ fn reaches(remedy: &Remedy, program: &Program) -> Result<(), String> {
         return Err(format!("{why}: no_new_privs would take that away"));
     }
     Ok(())
+}
+
+/// The option, before the script, with which Python reads no variable of its own.
+fn python_ignores(arguments: &[String]) -> Option<&str> {
+    let mut words = arguments.iter();
+    while let Some(word) = words.next().filter(|word| word.starts_with('-')) {
+        match word.strip_prefix("--") {
+            // All that follows is no option any more.
+            Some("") => return None,
+            Some("check-hash-based-pycs") => drop(words.next()),
+            Some(_) => {}
+            None => {
+                for (at, letter) in word.char_indices().skip(1) {
+                    match letter {
+                        'E' | 'I' => return Some(word),
+                        'c' | 'm' => return None,
+                        // With a value: the rest of the word, or the next one.
+                        'W' | 'X' => {
+                            if at + 1 == word.len() {
+                                words.next();
+                            }
+                            break;
+                        }
+                        _ => {}
+                    }
+                }
+            }
+        }
+    }
+    None
 }
 
 fn words(kind: Kind) -> &'static str {
@@ -226,6 +265,7 @@ fn words(kind: Kind) -> &'static str {
         Kind::JvmZ => "Java with ZGC",
         Kind::JvmShenandoah => "Java with Shenandoah",
         Kind::Cpython => "CPython",
+        Kind::CpythonFreeThreaded => "a free-threaded build of CPython",
         Kind::Node => "Node.js",
         Kind::Beam => "Erlang",
         Kind::Dotnet => ".NET",
@@ -335,6 +375,53 @@ mod tests {
         plain.arguments = vec!["-Xms1g".into()];
         plain.kinds.insert(Kind::Jvm);
         assert!(why_not(&plain, "jvm-fixed-heap").contains("-Xms1g"));
+        plain.arguments = vec!["-jar".into(), "app.jar".into(), "-Xmx9g".into()];
+        assert!(why_not(&plain, "jvm-fixed-heap").contains("not given"), "it is the application's");
+        plain.environment.insert("JDK_JAVA_OPTIONS".into(), "-Xms1g -Xmx2g".into());
+        assert!(why_not(&plain, "jvm-fixed-heap").contains("-Xms1g"));
+        plain.environment =
+            [("JAVA_TOOL_OPTIONS".to_string(), "-Xms1g -Xmx1g -XX:+AlwaysPreTouch".to_string())].into();
+        assert_eq!(why_not(&plain, "jvm-fixed-heap"), "it is set already");
+    }
+
+    /// A JVM that does not know a flag, and a free-threaded CPython, do not start.
+    #[test]
+    fn what_would_not_start_is_left_out() {
+        let mut java = program(&[Kind::Glibc, Kind::Jvm, Kind::JvmZ], &[("java", b"")]);
+        assert!(why_not(&java, "jvm-z-no-uncommit").contains("not known"));
+        java.versions.insert("jdk".into(), "11.0.2".into());
+        assert_eq!(why_not(&java, "jvm-z-no-uncommit"), "jdk is 11.0.2, older than 13");
+        java.versions.insert("jdk".into(), "17.0.15".into());
+        assert!(helps(&java, None).contains(&"jvm-z-no-uncommit"));
+        let kinds = [Kind::Glibc, Kind::Cpython, Kind::CpythonFreeThreaded];
+        let python = program(&kinds, &[("python3.13t", b"PYTHONMALLOC")]);
+        assert!(why_not(&python, "python-malloc-keep").contains("free-threaded"));
+        assert!(why_not(&python, "python-malloc-tcmalloc").contains("free-threaded"));
+    }
+
+    #[test]
+    fn an_option_that_makes_python_deaf_is_seen() {
+        let of = |line: &str| {
+            let words: Vec<String> = line.split(' ').map(str::to_string).collect();
+            python_ignores(&words).map(str::to_string)
+        };
+        for (line, option) in [
+            ("-I x.py", Some("-I")),
+            ("-sE x.py", Some("-sE")),
+            ("-W error -E -c E", Some("-E")),
+            ("x.py -E", None),
+            ("-c E", None),
+            ("-mE", None),
+            ("-W E x", None),
+            ("-XE x", None),
+            ("-- -E", None),
+        ] {
+            assert_eq!(of(line).as_deref(), option, "{line}");
+        }
+        let mut python = program(&[Kind::Glibc, Kind::Cpython], &[("python3.11", b"PYTHONMALLOC")]);
+        python.arguments = vec!["-I".into(), "x.py".into()];
+        assert!(why_not(&python, "python-malloc-keep").contains("started with -I"));
+        assert!(why_not(&python, "python-malloc-tcmalloc").contains("started with -I"));
     }
 
     #[test]

@@ -32,6 +32,8 @@ pub enum Kind {
     JvmZ,
     JvmShenandoah,
     Cpython,
+    /// It has an allocator of its own, which cannot be left out.
+    CpythonFreeThreaded,
     Node,
     Beam,
     Dotnet,
@@ -329,6 +331,10 @@ mod tests {
         }
         let go = named("go-keep").expect("there");
         assert_eq!(go.sets.answer, ["madvise-free"]);
+        let khugepaged = &named("host-khugepaged").expect("there").sets.host[0];
+        assert!(khugepaged.path.ends_with("scan_sleep_millisecs"), "defrag=0 collapses on");
+        assert!(!value("beam-carriers", "ERL_AFLAGS").contains("MMscrpm false"), "it maps again each time");
+        assert!(named("google-tcmalloc-keep").expect("there").sets.change[0].text.contains("BytesPerSecond"));
         let purge = |r: &&Remedy| r.sets.environment.iter().any(|v| v.name == "MIMALLOC_PURGE_DELAY");
         for remedy in all().iter().filter(purge) {
             assert!(remedy.when.iter().all(|when| when.strings.iter().any(|s| s == "purge_delay")));

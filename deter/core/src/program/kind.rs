@@ -39,6 +39,9 @@ pub fn tell(program: &mut Program, bytes: Option<&[u8]>) {
         kinds.push(Kind::Cpython);
         let library = program.objects.iter().find(|object| object.name.starts_with("libpython3"));
         let names = library.into_iter().chain([&own]).map(|object| object.name.as_str());
+        if names.clone().any(is_free_threaded) {
+            kinds.push(Kind::CpythonFreeThreaded);
+        }
         if let Some(version) = names.filter_map(python_version).next() {
             program.versions.insert("python".into(), version);
         }
@@ -112,6 +115,12 @@ fn python_version(name: &str) -> Option<String> {
     (end > 0).then(|| format!("{}.{}", parts[0], &minor[..end]))
 }
 
+/// `python3.13t`, `libpython3.13t.so.1.0`.
+fn is_free_threaded(name: &str) -> bool {
+    let name = name.split(".so").next().unwrap_or_default();
+    python_version(name).is_some() && name.ends_with('t')
+}
+
 /// Of the file `release` beside `bin`.
 fn jdk_version(java: &Path) -> Option<String> {
     let text = std::fs::read_to_string(java.parent()?.parent()?.join("release")).ok()?;
@@ -143,11 +152,48 @@ fn collector(program: &Program) -> Kind {
 }
 
 /// In the order in which the JVM reads them; the last one wins.
-fn java_options(program: &Program) -> Vec<String> {
-    let of = |name: &str| program.environment.get(name).map(String::as_str).unwrap_or_default();
-    let before = of("JAVA_TOOL_OPTIONS").split_whitespace().chain(of("JDK_JAVA_OPTIONS").split_whitespace());
-    before.map(str::to_string).chain(program.arguments.iter().cloned()).collect()
+pub fn java_options(program: &Program) -> Vec<String> {
+    let of = |name: &str| {
+        let value = program.environment.get(name).map(String::as_str).unwrap_or_default();
+        value.split_whitespace().map(str::to_string).collect::<Vec<_>>()
+    };
+    let mut all = of("JAVA_TOOL_OPTIONS");
+    all.extend(of("JDK_JAVA_OPTIONS"));
+    all.extend(java_arguments(&program.arguments));
+    all.extend(of("_JAVA_OPTIONS"));
+    all
 }
+
+/// What follows the class, the module or the jar is the application's.
+fn java_arguments(arguments: &[String]) -> Vec<String> {
+    let mut own = Vec::new();
+    let mut words = arguments.iter();
+    while let Some(word) = words.next().filter(|word| word.starts_with(['-', '@'])) {
+        match word.as_str() {
+            "-m" | "--module" => break,
+            word if JAVA_WITH_VALUE.contains(&word) => drop(words.next()),
+            word => own.push(word.to_string()),
+        }
+    }
+    own
+}
+
+/// Options of java(1) whose value is a word of its own.
+const JAVA_WITH_VALUE: [&str; 13] = [
+    "-cp",
+    "-classpath",
+    "--class-path",
+    "-p",
+    "--module-path",
+    "--upgrade-module-path",
+    "--add-modules",
+    "--limit-modules",
+    "--add-exports",
+    "--add-opens",
+    "--add-reads",
+    "--patch-module",
+    "--enable-native-access",
+];
 
 fn memory_kib() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
@@ -169,6 +215,8 @@ mod tests {
         assert_eq!(python_version("libpython3.9.so.1.0"), Some("3.9".into()));
         assert_eq!(python_version("python3"), None);
         assert_eq!(python_version("perl"), None);
+        assert!(is_free_threaded("python3.13t") && is_free_threaded("libpython3.13t.so.1.0"));
+        assert!(!is_free_threaded("python3.13") && !is_free_threaded("libpython3.13.so.1.0"));
     }
 
     #[test]
@@ -180,6 +228,20 @@ mod tests {
         program.arguments.clear();
         assert_eq!(collector(&program), Kind::JvmShenandoah);
         assert_eq!(java_heap(&program), Some("1g".into()));
+    }
+
+    #[test]
+    fn what_the_application_is_given_is_not_the_jvms() {
+        let heap = |line: &str, last: &str| {
+            let arguments = line.split(' ').map(str::to_string).collect();
+            let environment = [("_JAVA_OPTIONS".to_string(), last.to_string())].into();
+            java_heap(&Program { arguments, environment, ..Program::default() })
+        };
+        assert_eq!(heap("-jar app.jar -Xmx9g", ""), None);
+        assert_eq!(heap("-jar -Xmx1g app.jar -Xmx9g", ""), Some("1g".into()));
+        assert_eq!(heap("-cp a:b -Xmx2g Main -Xmx9g", ""), Some("2g".into()));
+        assert_eq!(heap("@options -p mods -Xmx3g -m m/Main -Xmx9g", ""), Some("3g".into()));
+        assert_eq!(heap("-Xmx2g Main", "-Xmx4g"), Some("4g".into()), "it comes last");
     }
 
     #[test]

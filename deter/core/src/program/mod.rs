@@ -9,7 +9,7 @@ mod object;
 mod process;
 
 pub use command::of_command;
-pub use kind::java_heap;
+pub use kind::{java_heap, java_options};
 pub use libraries::{find_library, Search};
 pub use object::Object;
 pub use process::{mapped, of_process};
@@ -59,6 +59,7 @@ impl Program {
             match kind {
                 Kind::Go => parts.push(format!("Go{}", version("go"))),
                 Kind::Cpython => parts.push(format!("CPython{}", version("python"))),
+                Kind::CpythonFreeThreaded => parts.push("free-threaded".into()),
                 Kind::Jvm => parts.push(format!("Java{}", version("jdk"))),
                 Kind::JvmSerial => parts.push("collector Serial".into()),
                 Kind::JvmParallel => parts.push("collector Parallel".into()),
