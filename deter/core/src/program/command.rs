@@ -35,6 +35,8 @@ pub fn of_command(words: &[String], environment: BTreeMap<String, String>) -> Re
         path = interpreter;
     }
     program.arguments = arguments;
+    // As it was typed: redis-server is a link to redis-check-rdb.
+    program.name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
     program.path = fs::canonicalize(&path).unwrap_or(path);
     program.privileged = privileged(&program.path);
     let bytes = object::read(&program.path);
@@ -48,7 +50,6 @@ pub fn of_command(words: &[String], environment: BTreeMap<String, String>) -> Re
         Some(_) => {}
     }
     program.objects.push(Object::of(&program.path, bytes.as_deref()));
-    program.name = program.objects[0].name.clone();
     if let Some(bytes) = &bytes {
         let of = |name: &str| program.environment.get(name).map(String::as_str).unwrap_or_default();
         let (found, missing) =
@@ -163,6 +164,16 @@ mod tests {
                 program.versions
             );
         }
+    }
+
+    #[test]
+    fn a_link_is_called_what_was_typed() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let link = scratch.path().join("some-server");
+        std::os::unix::fs::symlink("/bin/cat", &link).expect("linked");
+        let program = look(&[&link.to_string_lossy()]).expect("a program");
+        assert!(program.name == "some-server" && program.path.ends_with("cat"), "{program:?}");
+        assert!(program.describe().starts_with("some-server: "));
     }
 
     #[test]

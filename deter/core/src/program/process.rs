@@ -101,7 +101,7 @@ fn denied(pid: u32, error: &io::Error) -> Error {
             .remedy("name one that runs, or its command after --"),
         // SAFETY: geteuid() has no preconditions.
         _ if unsafe { libc::geteuid() } == 0 => {
-            Error::skip(format!("root of this container may not read what process {pid} maps"))
+            Error::skip(format!("root here may not read what process {pid} maps"))
                 .remedy("run it on the host, or name the program's command after --")
         }
         _ => Error::skip(format!("process {pid} is not yours: its libraries and settings cannot be read"))
