@@ -163,15 +163,20 @@ fn keep(library: &[u8], directory: Option<&Path>) -> Result<PathBuf> {
         return Err(Error::usage("there is no directory for the preload library")
             .remedy("set HOME or XDG_CACHE_HOME to one of your own"));
     };
+    // A service's user may have a home that is not there.
+    let error = |action: &str, path: &Path, error: &io::Error| {
+        disk::error(action, path, error)
+            .remedy("set XDG_CACHE_HOME to a directory that it may write to, on a disk with space")
+    };
     let path = directory.join(LIBRARY_NAME);
     if fs::read(&path).is_ok_and(|old| old == library) {
         return Ok(path);
     }
-    fs::create_dir_all(directory).map_err(|error| disk::error("create the directory", directory, &error))?;
+    fs::create_dir_all(directory).map_err(|cause| error("create the directory", directory, &cause))?;
     // Renamed into place: a program that maps the old one keeps it.
     let part = directory.join(format!(".{LIBRARY_NAME}.{}", std::process::id()));
-    fs::write(&part, library).map_err(|error| disk::error("write", &part, &error))?;
-    fs::rename(&part, &path).map_err(|error| disk::error("write", &path, &error))?;
+    fs::write(&part, library).map_err(|cause| error("write", &part, &cause))?;
+    fs::rename(&part, &path).map_err(|cause| error("write", &path, &cause))?;
     Ok(path)
 }
 
@@ -249,6 +254,8 @@ mod tests {
         assert_eq!(fs::read(keep(b"two", Some(scratch.path())).expect("kept")).expect("there"), b"two");
         assert_eq!(fs::read_dir(scratch.path()).expect("there").count(), 1);
         assert!(keep(b"one", None).expect_err("refused").remedy.is_some_and(|it| it.contains("HOME")));
+        let no_home = keep(b"one", Some(Path::new("/proc/no-home/deter"))).expect_err("refused");
+        assert!(no_home.remedy.is_some_and(|it| it.contains("XDG_CACHE_HOME")));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A remedy in the form in which somebody sets it: ready to paste, with how to undo it.
 
-use crate::remedy::{Merge, Sets};
+use crate::remedy::{Merge, Sets, Variable};
 use crate::Remedy;
 use ceasefire_base::exec::quote;
 use ceasefire_base::{Error, Result};
@@ -30,18 +30,16 @@ pub fn show(remedy: &Remedy, form: Form) -> Result<Vec<String>> {
         lines.push("# no variable does this: `ceasefire deter run` starts the program".to_string());
     }
     match form {
+        _ if remedy.is_change_only() => lines.push("# nothing can be set from outside".to_string()),
         Form::Shell => lines.push(shell(remedy)),
         Form::Systemd => lines.extend(systemd(remedy)),
         Form::Docker => lines.extend(docker(remedy)),
         Form::Kubernetes => lines.extend(kubernetes(remedy)),
     }
     for change in &sets.change {
-        lines.push(format!(
-            "# {}in {}, this line:",
-            if lines.is_empty() { "" } else { "or, " },
-            change.r#where
-        ));
-        lines.push(change.text.clone());
+        let or = if remedy.is_change_only() { "" } else { "or, " };
+        lines.push(format!("# {or}in {}, this line:", change.r#where));
+        lines.push(format!("#     {}", change.text));
     }
     for preload in &sets.preload {
         lines.push(format!("# {} is in Debian's package {}", preload.file, preload.package));
@@ -49,7 +47,9 @@ pub fn show(remedy: &Remedy, form: Form) -> Result<Vec<String>> {
     if sets.environment.iter().any(|variable| variable.value.contains("{heap}")) {
         lines.push(format!("# {HEAP} is the largest heap, such as 4g"));
     }
-    for variable in sets.environment.iter().filter(|variable| variable.merge != Merge::Replace) {
+    // `deter run` joins them itself.
+    let is_joined = |variable: &&Variable| variable.merge != Merge::Replace && !needs_us(sets);
+    for variable in sets.environment.iter().filter(is_joined) {
         let between = match variable.merge {
             Merge::ColonPairs => "a colon",
             Merge::CommaPairs | Merge::CommaColonPairs => "a comma",
@@ -57,6 +57,9 @@ pub fn show(remedy: &Remedy, form: Form) -> Result<Vec<String>> {
         };
         lines
             .push(format!("# where {} has a value already, put {between} and this behind it", variable.name));
+    }
+    if !sets.preload.is_empty() {
+        lines.push("# where LD_PRELOAD has a value already, put a colon and that value behind this".into());
     }
     lines.push(format!("# undo: {}", remedy.undo));
     Ok(lines)
@@ -86,9 +89,6 @@ fn shell(remedy: &Remedy) -> String {
     if needs_us(&remedy.sets) {
         return run(remedy);
     }
-    if remedy.is_change_only() {
-        return "# nothing can be set from outside".into();
-    }
     let mut words: Vec<String> = values(remedy)
         .into_iter()
         .map(|(name, value)| format!("{name}={}", quote(OsStr::new(&value))))
@@ -105,6 +105,11 @@ fn systemd(remedy: &Remedy) -> Vec<String> {
     let mut lines =
         vec!["# /etc/systemd/system/NAME.service.d/ceasefire.conf".to_string(), "[Service]".to_string()];
     if needs_us(&remedy.sets) {
+        if !remedy.sets.intercept.is_empty() {
+            // Its user may have no home. A directory of the service's own: another user must not own what others map.
+            lines.push("CacheDirectory=ceasefire/%N".into());
+            lines.push("Environment=XDG_CACHE_HOME=%C/ceasefire/%N".into());
+        }
         lines.extend(["ExecStart=".to_string(), format!("ExecStart=/usr/local/bin/{}", run(remedy))]);
     } else {
         // `%` begins a specifier.
@@ -128,6 +133,8 @@ fn docker(remedy: &Remedy) -> Vec<String> {
         return vec![
             "COPY ceasefire /usr/local/bin/ceasefire".into(),
             format!("ENTRYPOINT [{}]", words.join(", ")),
+            format!("# {COMMAND}: the image's own entry point and command; the line above clears them"),
+            format!("CMD [{COMMAND:?}]"),
         ];
     }
     let mut lines: Vec<String> = Vec::new();
@@ -152,6 +159,8 @@ fn kubernetes(remedy: &Remedy) -> Vec<String> {
         lines.push("command:".into());
         let words = run(remedy);
         lines.extend(words.split(' ').filter(|word| *word != COMMAND).map(|word| format!("- {word:?}")));
+        lines.push(format!("# {COMMAND}: the image's own entry point and command; `command` clears them"));
+        lines.push(format!("args: [{COMMAND:?}]"));
         lines.push("# and its image needs /usr/local/bin/ceasefire".into());
         return lines;
     }
@@ -165,7 +174,8 @@ fn kubernetes(remedy: &Remedy) -> Vec<String> {
         lines.push(format!("  value: {}", serde_json::Value::from(value.as_str())));
     }
     if remedy.sets.cpus.is_some() {
-        lines.push("# resources.limits.cpu: \"1\", and kubelet's --cpu-manager-policy=static".into());
+        lines.push("# resources.limits.cpu: \"1\" and a memory limit, so that the pod is Guaranteed;".into());
+        lines.push("# and kubelet's --cpu-manager-policy=static".into());
     }
     lines.extend(arguments(remedy));
     lines
@@ -226,6 +236,42 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// A line that is no comment belongs into the file that the form is for.
+    #[test]
+    fn what_is_for_another_file_is_a_comment() {
+        const FORMS: [Form; 4] = [Form::Shell, Form::Systemd, Form::Docker, Form::Kubernetes];
+        for remedy in all().iter().filter(|remedy| !remedy.is_host()) {
+            for form in FORMS {
+                let lines = show(remedy, form).expect("every form");
+                for change in &remedy.sets.change {
+                    assert!(lines.contains(&format!("#     {}", change.text)), "{lines:?}");
+                    assert!(!lines.contains(&change.text), "{lines:?}");
+                }
+                let is_all_comments = lines.iter().all(|line| line.starts_with('#'));
+                assert!(is_all_comments || !remedy.is_change_only(), "{lines:?}");
+                let text = lines.join("\n");
+                assert!(!(needs_us(&remedy.sets) && text.contains("has a value already")), "{text}");
+                assert_eq!(text.contains("where LD_PRELOAD has"), !remedy.sets.preload.is_empty(), "{text}");
+            }
+        }
+        assert!(!shown("google-tcmalloc-keep", Form::Systemd).contains("or, "));
+    }
+
+    #[test]
+    fn what_starts_the_program_has_its_command() {
+        let docker = shown("go-keep", Form::Docker);
+        assert!(
+            docker.contains("\"--\"]\n# COMMAND: ") && docker.contains("\nCMD [\"COMMAND\"]"),
+            "{docker}"
+        );
+        let pod = shown("go-keep", Form::Kubernetes);
+        assert!(pod.contains("- \"--\"\n# COMMAND: ") && pod.contains("\nargs: [\"COMMAND\"]"), "{pod}");
+        let unit = shown("malloc-trim-off", Form::Systemd);
+        assert!(unit.contains("CacheDirectory=ceasefire/%N\nEnvironment=XDG_CACHE_HOME=%C/ceasefire/%N\n"));
+        assert!(!shown("go-keep", Form::Systemd).contains("CacheDirectory"), "it keeps no file");
+        assert!(shown("one-cpu", Form::Kubernetes).contains("Guaranteed"));
     }
 
     #[test]
