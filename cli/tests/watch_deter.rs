@@ -11,7 +11,7 @@ fn tried(args: &[&str]) -> Option<Value> {
         skip("watch", "this machine does not allow BPF programs (root is needed)");
         return None;
     }
-    let mut all = vec!["deter", "try", "-q", "--json", "--repeats", "2"];
+    let mut all = vec!["deter", "try", "-q", "--json", "--repeats", "3"];
     all.extend(args);
     let said = run(&mut ceasefire(&all));
     assert!(said.code == 0 || said.code == 3, "{}: {}", said.code, said.stderr);

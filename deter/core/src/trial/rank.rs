@@ -11,8 +11,10 @@ use serde::Serialize;
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
-/// Fewer than so many, over all rounds of the command as it is: chance would decide.
+/// Fewer than so many, over all rounds of the command as it is: chance would decide. What is called worse needs as many.
 const COUNT_MIN: u64 = 30;
+/// With fewer, a range lies below another one by chance too often.
+pub const ROUNDS_MIN: usize = 3;
 /// Medians that differ by less are no difference: of ten remedies and three rounds, some range lies below by chance.
 const CHANGE_MIN: f64 = 0.1;
 /// Of what the command as it is has: what two remedies leave differs by too little to choose by.
@@ -60,6 +62,8 @@ pub enum Verdict {
     NoChange,
     /// Above it.
     Worse,
+    /// Below or above it, in fewer rounds than tell.
+    TooFewRounds,
     /// More memory than was allowed.
     TooMuchMemory,
     /// The output is not what it was.
@@ -98,11 +102,11 @@ impl Row {
 }
 
 /// What was found.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Ranking {
     /// Best first; the command as it is stands where it belongs.
     pub rows: Vec<Row>,
-    /// "flushes_per_unit" or "received_per_unit".
+    /// "flushes_per_unit" or "received_per_unit"; empty where nothing was tried.
     pub ranked_by: &'static str,
     /// The command as it is has hardly any: no remedy can be told to help.
     pub is_too_few: bool,
@@ -137,11 +141,12 @@ pub fn rank(
     let by_flushes = base.as_ref().is_some_and(|base| base.flushes_per_unit.is_some());
     let baseline = base.as_ref().and_then(|base| base.decides(by_flushes));
     let rss = base.as_ref().and_then(|base| base.rss_kib);
-    let sum = |count: fn(&Trial) -> Option<u64>| {
-        let own = trials.iter().filter(|trial| trial.remedy == NONE);
+    let sum = |name: &str, count: fn(&Trial) -> Option<u64>| {
+        let own = trials.iter().filter(|trial| trial.remedy == name);
         own.filter_map(count).fold(0u64, u64::saturating_add)
     };
-    let (flushes, received) = (sum(|trial| trial.flushes), sum(|trial| trial.received));
+    let (flushes, received) = (sum(NONE, |trial| trial.flushes), sum(NONE, |trial| trial.received));
+    let rounds = base.as_ref().map_or(0, |base| base.trials);
     let is_too_few = (if by_flushes { flushes } else { received }) < COUNT_MIN;
     for row in &mut rows {
         let only_received = by_flushes && received_only.contains(&row.remedy);
@@ -149,7 +154,13 @@ pub fn rank(
             true => (base.as_ref().and_then(|base| base.received_per_unit), row.received_per_unit),
             false => (baseline, row.decides(by_flushes)),
         };
+        let count = match by_flushes && !only_received {
+            true => sum(&row.remedy, |trial| trial.flushes),
+            false => sum(&row.remedy, |trial| trial.received),
+        };
         row.verdict = match verdict(row, baseline, own, rss, rss_share_max) {
+            Verdict::Worse if count < COUNT_MIN => Verdict::NoChange,
+            Verdict::Helps | Verdict::Worse if rounds.min(row.trials) < ROUNDS_MIN => Verdict::TooFewRounds,
             Verdict::Helps if only_received && received >= COUNT_MIN => Verdict::FewerReceived,
             Verdict::Helps if only_received || is_too_few => Verdict::NoChange,
             other => other,
@@ -286,10 +297,13 @@ mod tests {
     fn flushes_decide_where_they_are_counted() {
         let trials = [
             trial(NONE, Some(70), 8),
+            trial(NONE, Some(69), 3),
             trial(NONE, Some(68), 1),
             trial("a", Some(72), 1),
+            trial("a", Some(70), 2),
             trial("a", Some(69), 2),
             trial("b", Some(12), 2),
+            trial("b", Some(13), 2),
             trial("b", Some(14), 3),
         ];
         let rows = ranked(&trials, None);
@@ -303,11 +317,12 @@ mod tests {
 
     #[test]
     fn ties_are_called_ties_and_worse_is_worse() {
-        let many = |name: &str, counts: [u64; 2]| counts.map(|n| trial(name, Some(n), 0));
+        let many =
+            |name: &str, [least, most]: [u64; 2]| [least, least, most].map(|n| trial(name, Some(n), 0));
         let trials: Vec<Trial> = [
             many(NONE, [90, 100]),
-            many("best", [8, 9]),
-            many("tie", [8, 12]),
+            many("best", [9, 9]),
+            many("tie", [9, 12]),
             many("near", [10, 10]),
             many("helps", [20, 30]),
             many("same", [80, 95]),
@@ -331,7 +346,9 @@ mod tests {
     /// On one CPU as much is asked for, and nobody is interrupted.
     #[test]
     fn fewer_that_are_interrupted_come_behind_fewer_flushes() {
+        let thrice = |of: &[Trial]| -> Vec<Trial> { of.iter().cycle().take(3 * of.len()).cloned().collect() };
         let few = [trial(NONE, Some(100), 90), trial("few-cpus", Some(100), 1), trial("b", Some(95), 80)];
+        let few = thrice(&few);
         let rows = ranked(&few, None);
         assert_eq!(of(&rows, "few-cpus"), Verdict::FewerReceived);
         assert_eq!(of(&rows, "b"), Verdict::NoChange, "5 % is no difference");
@@ -339,15 +356,31 @@ mod tests {
         let only = BTreeSet::from(["few-cpus".to_string()]);
         let best = |trials: &[Trial]| rank(&names, trials, &only, None).best().map(|row| row.remedy.clone());
         assert_eq!(best(&few), Some("few-cpus".into()));
-        assert_eq!(best(&[few[0].clone(), few[1].clone(), trial("c", Some(50), 40)]), Some("c".into()));
-        assert_eq!(best(&[trial(NONE, Some(100), 9), trial("few-cpus", Some(100), 1)]), None);
+        let with_c = [few[0].clone(), few[1].clone(), trial("c", Some(50), 40)];
+        assert_eq!(best(&thrice(&with_c)), Some("c".into()));
+        assert_eq!(best(&thrice(&[trial(NONE, Some(100), 9), trial("few-cpus", Some(100), 1)])), None);
     }
 
     #[test]
     fn a_handful_tells_nothing() {
-        let few = [trial(NONE, Some(9), 0), trial("a", Some(1), 0)];
-        let ranking = rank(&[NONE.into(), "a".into()], &few, &BTreeSet::new(), None);
+        let of = |none: u64, own: u64, rounds: usize| {
+            let all = [trial(NONE, Some(none), 0), trial("a", Some(own), 0)];
+            let trials: Vec<Trial> = all.iter().cycle().take(2 * rounds).cloned().collect();
+            rank(&[NONE.into(), "a".into()], &trials, &BTreeSet::new(), None)
+        };
+        let verdict = |ranking: &Ranking| {
+            ranking.rows.iter().find(|row| row.remedy == "a").map(|row| row.verdict).expect("there")
+        };
+        let ranking = of(9, 1, 3);
         assert!(ranking.is_too_few && ranking.best().is_none());
+        assert_eq!(verdict(&of(1, 9, 3)), Verdict::NoChange, "27 are no more than 3");
+        assert_eq!(verdict(&of(1, 10, 3)), Verdict::Worse);
+        for rounds in 1..3 {
+            let ranking = of(1000, 1, rounds);
+            assert_eq!((verdict(&ranking), ranking.best()), (Verdict::TooFewRounds, None));
+            assert_eq!(verdict(&of(1000, 9000, rounds)), Verdict::TooFewRounds);
+        }
+        assert_eq!(verdict(&of(1000, 1, 3)), Verdict::Best);
     }
 
     #[test]
@@ -358,6 +391,9 @@ mod tests {
             trial("odd", Some(2), 0),
             trial("dead", Some(3), 0),
         ];
+        trials.extend([0, 0, 1, 1].map(|at: usize| trials[at].clone()));
+        trials[6].rss_kib = Some(1501);
+        trials[7].rss_kib = Some(1501);
         trials[1].rss_kib = Some(1501);
         trials[2].changed = Some("it is not what it was".into());
         trials[3].failed = Some("it exited with 1".into());
@@ -366,7 +402,9 @@ mod tests {
         assert_eq!(of(&rows, "odd"), Verdict::ChangedOutput);
         assert_eq!(of(&rows, "dead"), Verdict::Failed);
         assert_eq!(rows[0].0, NONE);
-        assert_eq!(of(&ranked(&trials[..2], None), "fat"), Verdict::Best);
+        trials.retain(|trial| trial.remedy == NONE || trial.remedy == "fat");
+        assert_eq!(of(&ranked(&trials, None), "fat"), Verdict::Best);
+        trials.push(Trial { changed: Some("it is not what it was".into()), ..trial("odd", Some(2), 0) });
         let ranking = rank(&[NONE.into(), "odd".into()], &trials, &BTreeSet::new(), None);
         assert!(ranking.has_changed_output() && ranking.best().is_none());
     }
@@ -383,7 +421,7 @@ mod tests {
             let names: Vec<String> = [NONE, "a", "b", "c"].map(String::from).to_vec();
             let mut trials = Vec::new();
             for name in &names {
-                for _ in 0..next() % 4 {
+                for _ in 0..next() % 6 {
                     let flushes = (next() % 3 > 0).then(|| next() % 50);
                     trials.push(Trial { units: (next() % 3) as f64, ..trial(name, flushes, next() % 9) });
                 }

@@ -62,6 +62,7 @@ pub fn words(verdict: Verdict) -> &'static str {
         Verdict::FewerReceived => "as many flushes are asked for, and fewer interrupt somebody",
         Verdict::NoChange => "no effect: the ranges overlap, or nearly do",
         Verdict::Worse => "worse",
+        Verdict::TooFewRounds => "too few rounds to tell",
         Verdict::TooMuchMemory => "more memory than --max-rss allows",
         Verdict::ChangedOutput => "the output changed",
         Verdict::Failed => "failed",
@@ -77,14 +78,15 @@ mod tests {
     use crate::trial::state::Request;
 
     fn state(counts: &[(&str, u64)]) -> State {
-        let trials = counts.iter().map(|(remedy, n)| Trial {
+        let thrice = counts.iter().cycle().take(3 * counts.len());
+        let trials = thrice.map(|(remedy, n)| Trial {
             remedy: remedy.to_string(),
             units: 1.0,
             flushes: Some(*n),
             causes_flushes: [("munmap".to_string(), *n)].into(),
             ..Trial::default()
         });
-        State { trials: trials.collect(), ..State::new(Request { repeats: 1, ..Request::default() }) }
+        State { trials: trials.collect(), ..State::new(Request { repeats: 3, ..Request::default() }) }
     }
 
     #[test]
@@ -95,6 +97,9 @@ mod tests {
         };
         assert_eq!(of(&state(&[("none", 100), ("a", 1)])), 0);
         assert_eq!(of(&state(&[("none", 100), ("a", 100)])), 3);
+        let mut two = state(&[("none", 100), ("a", 1)]);
+        two.trials.truncate(4);
+        assert_eq!(of(&two), 3, "by chance, too often");
         let mut changed = state(&[("none", 100), ("a", 1)]);
         changed.trials[1].changed = Some("x".into());
         assert_eq!(of(&changed), 1);
@@ -109,7 +114,7 @@ mod tests {
         assert_eq!(json["rows"][0]["remedy"], "a");
         assert_eq!(json["rows"][0]["flushes_per_unit"]["median"], 1.0);
         assert!(json["rows"][0]["received_per_unit"].is_null());
-        assert_eq!(json["causes_flushes"]["munmap"], 100);
+        assert_eq!(json["causes_flushes"]["munmap"], 300);
         assert_eq!(json["found"], "a");
     }
 }
