@@ -25,11 +25,18 @@ pub fn run(args: &Run) -> Result<u8> {
     let machine = Machine::here(Path::new("/"));
     for remedy in &remedies {
         if let Some(why) = why_not(remedy, &program, &machine) {
-            if remedy.is_loose {
-                return Err(Error::usage(format!("{} is not for this program: {why}", remedy.name))
-                    .remedy("leave it out"));
+            // An argument that it does not know, a filter that stays, a library in what it is not for.
+            let sets = &remedy.sets;
+            let is_harmful =
+                !sets.arguments.is_empty() || !sets.answer.is_empty() || !sets.intercept.is_empty();
+            if remedy.is_loose || is_harmful {
+                return Err(Error::usage(format!("{} is not for {}: {why}", remedy.name, program.name))
+                    .remedy("leave it out; of a script, name the program that it starts"));
             }
-            lines::warn(&format!("{} has no effect: {why}", remedy.name));
+            lines::warn(&format!(
+                "{} may have no effect on {} itself ({why}); what it starts inherits it",
+                remedy.name, program.name
+            ));
         }
     }
     let settings = Settings::of(&remedies, &program)?;
@@ -39,9 +46,14 @@ pub fn run(args: &Run) -> Result<u8> {
             lines::warn(&format!("risk: {risk}"));
         }
     }
+    let has_variables_only = !settings.environment.is_empty()
+        && settings == Settings { environment: settings.environment.clone(), ..Settings::default() };
     let ours = Ours { is_loose: args.loose };
     let mut launch = Launch::new(&args.command, settings, &ours, cache().as_deref())?;
     let guard = launch.guard(&ours)?;
+    if has_variables_only && !args.quiet {
+        lines::warn("the variables are set; whether the program reads them cannot be seen");
+    }
     prove_after_exec(launch.preloads(), launch.has_filter(), guard, args.quiet, PROOF_MAX);
     Err(launch.exec())
 }
