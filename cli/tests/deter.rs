@@ -55,6 +55,7 @@ fn wrong_words_are_usage_errors() {
         (&["try", "--unit", "(", "--", "true"], "no regular expression"),
         (&["try", "--units", "1", "--unit", "x", "--", "true"], "exclude each other"),
         (&["try", "--repeats", "0", "--", "true"], "--repeats 0"),
+        (&["try", "--repeats", "1001", "--", "true"], "nobody waits"),
         (&["run", "--with", "redis-one-thread", "--", "echo", "hi"], "not for echo: it is not Redis"),
         (&["run", "--with", "apache-mmap-off", "--", "echo", "hi"], "not for echo"),
         (&["run", "--with", "go-keep", "--", "true"], "not for true"),
@@ -205,9 +206,11 @@ fn a_trial_ranks_and_tells_what_it_could_not_see() {
         "echo",
         "x x",
     ]));
-    assert!(said.code == 0 || said.code == 3, "{}: {}", said.code, said.stderr);
+    assert_eq!(said.code, 3, "{}", said.stderr);
     let found: serde_json::Value = serde_json::from_str(&said.stdout).expect("JSON");
     assert_eq!(found["schema"], "ceasefire.deter-try/1");
+    assert_eq!(found["notes"][0], "three rounds are needed to tell");
+    assert!(!said.stderr.contains(" left"), "of what is done nothing is left: {}", said.stderr);
     assert_eq!(found["counter"], "proc");
     assert_eq!(found["ranked_by"], "received_per_unit");
     assert_eq!(found["is_output_compared"], true);
@@ -219,6 +222,28 @@ fn a_trial_ranks_and_tells_what_it_could_not_see() {
         assert!(row["faults_per_unit"]["min"].is_number() && row["seconds"]["max"].is_number(), "{row}");
     }
     assert!(found["lost"].to_string().contains("all programs"), "{found}");
+}
+
+#[test]
+fn json_is_json_where_there_is_nothing_to_try() {
+    let said = run(&mut deter(&["try", "--json", "-q", "--with", "go-keep", "--", "true"]));
+    assert_eq!(said.code, 3, "{}", said.stderr);
+    let found: serde_json::Value = serde_json::from_str(&said.stdout).expect("JSON");
+    assert_eq!((&found["schema"], &found["rows"]), (&"ceasefire.deter-try/1".into(), &serde_json::json!([])));
+    assert!(found["notes"].to_string().contains("go-keep was not tried"), "{found}");
+}
+
+#[test]
+fn it_is_said_once_that_flushes_are_not_counted() {
+    if !can_count("deter_notes") {
+        return;
+    }
+    let said =
+        run(&mut deter(&["try", "-q", "--json", "--repeats", "1", "--with", "glibc-keep", "--", "true"]));
+    let found: serde_json::Value = serde_json::from_str(&said.stdout).expect("JSON");
+    let said = format!("{}{}", found["notes"], found["lost"]);
+    let times = if found["counter"] == "proc" { 1 } else { 0 };
+    assert_eq!(said.matches("flushes are not counted").count(), times, "{said}");
 }
 
 #[test]
@@ -271,6 +296,12 @@ fn a_command_that_cannot_be_tried_is_refused() {
     };
     refused(&mut tried(&["--", "false"]), 1, "exited with 1");
     refused(&mut tried(&["--", "sh", "-c", "echo why >&2; kill -9 $$"]), 1, "signal 9: why");
+    refused(&mut tried(&["--", "sh", "-c", "exit 255"]), 1, "exited with 255");
+    let check = ["--check", "echo I want y >&2; grep -q y", "--", "echo", "x"];
+    refused(&mut tried(&check), 2, "does not accept the output: I want y, of the command as it is");
+    let endless = ["--limit", "500ms", "--check", "sleep 77003", "--", "true"];
+    refused(&mut tried(&endless), 1, "the check `sleep 77003` has not ended after 0.5 s");
+    assert!(!is_running("77003"), "it was left running");
     refused(&mut tried(&["--unit", "nothing", "--", "echo", "x"]), 1, "matches --unit 'nothing'");
     let needs_terminal = "test -t 0 || { echo it needs a terminal >&2; exit 5; }";
     refused(&mut tried(&["--", "sh", "-c", needs_terminal]), 1, "exited with 5: it needs a terminal");
@@ -334,6 +365,7 @@ fn an_interrupted_trial_leaves_nothing_and_goes_on() {
     ];
     let mut child = deter(&args).stderr(std::process::Stdio::piped()).spawn().expect("starts");
     wait_for(|| fs::read_to_string(&state).is_ok_and(|text| text.contains("\"round\"")));
+    refused(&mut deter(&args), 2, "another `ceasefire deter try` uses");
     // SAFETY: the child is ours and not reaped.
     unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
     assert_eq!(child.wait().expect("ours").code(), Some(130));
@@ -346,6 +378,43 @@ fn an_interrupted_trial_leaves_nothing_and_goes_on() {
     let mut other = args.to_vec();
     other[3] = "3";
     refused(&mut deter(&other), 2, "something else");
+}
+
+/// The file is asked for before the first trial, which may take an hour.
+#[test]
+fn a_state_that_cannot_be_kept_is_refused_at_once() {
+    if !can_count("deter_state") {
+        return;
+    }
+    let scratch = Scratch::new("kept");
+    let mark = scratch.0.join("ran").to_string_lossy().into_owned();
+    let tried = ["try", "-q", "--state", "/no/such/r.json", "--with", "glibc-keep", "--", "touch", &mark];
+    refused(&mut deter(&tried), 1, "/no/such/r.json");
+    assert!(!Path::new(&mark).exists(), "it was run");
+}
+
+/// Nobody is there to tidy up: what it has started does, and the next one removes its files.
+#[test]
+fn one_that_is_killed_leaves_nothing_either() {
+    if !can_count("deter_killed") {
+        return;
+    }
+    let scratch = Scratch::new("killed");
+    let tried = |more: &[&str]| {
+        let mut all = vec!["try", "-q", "--no-bpf", "--repeats", "1", "--with", "glibc-keep", "--"];
+        all.extend(more);
+        let mut command = deter(&all);
+        command.env("TMPDIR", &scratch.0);
+        command
+    };
+    let mut child = tried(&["sh", "-c", "setsid sleep 77004 & sleep 77005"]).spawn().expect("starts");
+    wait_for(|| is_running("77004") && is_running("77005"));
+    child.kill().expect("ours");
+    child.wait().expect("ours");
+    wait_for(|| !is_running("77004") && !is_running("77005"));
+    assert_eq!(fs::read_dir(&scratch.0).expect("there").count(), 1);
+    run(&mut tried(&["true"]));
+    assert_eq!(fs::read_dir(&scratch.0).expect("there").count(), 0);
 }
 
 fn wait_for(done: impl Fn() -> bool) {

@@ -179,6 +179,18 @@ fn a_server_is_stopped_once_its_client_has_ended() {
         1,
         "the server ended before its client",
     );
+    refused(&mut try_server(&["--client", "sleep 77004", "--", "true"]), 1, "went into the background");
+    let redis = Bench::new("client").scratch;
+    let client = redis.file("redis-benchmark", b"#!/bin/sh\necho SET: 72992.70 requests per second\n");
+    fs::set_permissions(&client, fs::Permissions::from_mode(0o755)).expect("set");
+    let said = run(&mut try_server(&["--client", &client.to_string_lossy(), "--", "sleep", "77005"]));
+    assert_eq!(said.code, 3, "{}", said.stderr);
+    for part in
+        ["per unit (redis-benchmark's count of requests)", "is not in what the client prints: a run is"]
+    {
+        let words: Vec<&str> = said.stdout.split_whitespace().collect();
+        assert!(words.join(" ").contains(part), "{}", said.stdout);
+    }
     refused(&mut try_server(&["--client", "exit 3", "--", "sleep", "77005"]), 1, "the client exited with 3");
     refused(
         &mut try_server(&[

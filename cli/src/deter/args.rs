@@ -57,7 +57,7 @@ pub struct Try {
     /// Also those that a program can notice
     #[arg(long)]
     pub loose: bool,
-    /// Rounds; in each, every remedy runs once
+    /// Rounds; in each, every remedy runs once. Fewer than three tell nothing
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub repeats: u32,
     /// Units of work that every run does [default: 1]
@@ -78,10 +78,10 @@ pub struct Try {
     /// Leave out what takes more memory: +50%
     #[arg(long, value_name = "+N%", value_parser = rss_share, allow_hyphen_values = true)]
     pub max_rss: Option<f64>,
-    /// End a run that takes longer: 90s, 10m
+    /// End a run, or a check, that takes longer: 90s, 10m [default of a check: 10m]
     #[arg(long, value_name = "TIME", value_parser = crate::watch::args::seconds)]
     pub limit: Option<Duration>,
-    /// Keep every trial here, and go on from what is there
+    /// Keep every trial that has not failed here, and go on from what is there
     #[arg(long, value_name = "FILE")]
     pub state: Option<PathBuf>,
     /// Count by /proc alone
@@ -93,7 +93,7 @@ pub struct Try {
     /// Show results and errors, no progress
     #[arg(long, short)]
     pub quiet: bool,
-    /// The program and its arguments: it must end by itself
+    /// The program and its arguments: it must end by itself; its input is empty, and it has no terminal
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub command: Vec<String>,
 }

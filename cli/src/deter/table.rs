@@ -2,10 +2,11 @@
 //! What `try` found, for a person: the table, then the sentence to act on.
 
 use super::lines::{columns, say};
+use super::trial::TOO_FEW_ROUNDS;
 use ceasefire_base::exec::print_line;
 use ceasefire_base::text;
 use ceasefire_deter::plan::list;
-use ceasefire_deter::trial::rank::{Range, Ranking, Row, Verdict};
+use ceasefire_deter::trial::rank::{Range, Ranking, Row, Verdict, ROUNDS_MIN};
 use ceasefire_deter::trial::report::words;
 use ceasefire_deter::trial::state::State;
 use ceasefire_deter::trial::NONE;
@@ -31,6 +32,7 @@ pub fn print(state: &State, ranking: &Ranking, lost: &[String], notes: &[String]
         Verdict::FewerReceived,
         Verdict::NoChange,
         Verdict::Worse,
+        Verdict::TooFewRounds,
         Verdict::TooMuchMemory,
         Verdict::NotCounted,
     ] {
@@ -54,6 +56,7 @@ pub fn print(state: &State, ranking: &Ranking, lost: &[String], notes: &[String]
         None if ranking.is_too_few => {
             say("", "the command as it is has too few shootdowns to tell: none is needed, or more work is");
         }
+        None if (request.repeats as usize) < ROUNDS_MIN => say("", TOO_FEW_ROUNDS),
         None => say("", "none of these helps"),
     }
 }

@@ -7,6 +7,7 @@ pub mod cgroup;
 pub mod counter;
 pub mod rank;
 pub mod report;
+pub mod scratch;
 pub mod stage;
 pub mod state;
 pub mod units;

@@ -20,8 +20,12 @@ use std::time::{Duration, Instant};
 
 /// Between two looks whether it has ended.
 const STEP: Duration = Duration::from_millis(2);
+/// More than what is left of a disk that took no report.
+const PROBE: usize = 64 << 10;
 /// Between two looks at its memory, and at that of its cgroup.
 const SAMPLE: Duration = Duration::from_millis(10);
+/// Fewer have seen the loader, and not the program.
+const SAMPLES_MIN: u64 = 5;
 /// What the command has left when it is asked to stop.
 const GRACE: Duration = Duration::from_millis(500);
 const GUARD: Duration = Duration::from_millis(500);
@@ -45,16 +49,34 @@ pub struct Order {
     pub report: PathBuf,
 }
 
+/// How a process ended: 255 is an exit code, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum End {
+    Code(i32),
+    Signal(i32),
+}
+
+impl End {
+    fn of(status: i32) -> End {
+        match libc::WIFEXITED(status) {
+            true => End::Code(libc::WEXITSTATUS(status)),
+            false => End::Signal(libc::WTERMSIG(status)),
+        }
+    }
+}
+
 /// What it answers.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// As a shell would say it: 128 and the signal. The client's, where there is one.
-    pub code: i32,
+    /// The client's, where there is one.
+    pub end: End,
     /// The server's, where it ended before its client.
-    pub server_code: Option<i32>,
+    pub server_end: Option<End>,
     pub seconds: f64,
     pub faults: u64,
-    /// Largest process; where it is less than this process had, the largest that was seen.
+    /// Largest process; where it is less than this process had, the largest that was seen. None where it was not there for
+    /// long enough to be seen.
     pub rss_kib: Option<u64>,
     /// Why a preload or filter is not there, or has done nothing from some moment on.
     pub absent: Option<String>,
@@ -97,13 +119,13 @@ pub fn perform(order: &Order, interception: &dyn Interception) -> Result<Report>
     let prover =
         needs_proof.then(|| std::thread::spawn(move || prove(pid, &preloads, has_filter, PROOF_MAX)));
     let ended = match &order.client {
-        None => wait(pid, None).map(|(status, usage)| (code(status), None, usage)),
+        None => wait(pid, None).map(|(status, usage)| (End::of(status), None, usage)),
         Some(client) => serve(pid, client),
     };
     let seconds = begun.elapsed().as_secs_f64();
     seen.is_over.store(true, Ordering::Relaxed);
     let _ = sampler.join();
-    let (code, server_code, usage) = ended?;
+    let (end, server_end, usage) = ended?;
     let mut absent = prover.and_then(|prover| prover.join().ok()).and_then(|proof| match proof {
         Proof::Absent(why) => Some(why),
         Proof::Present | Proof::Unknown(_) => None,
@@ -114,16 +136,25 @@ pub fn perform(order: &Order, interception: &dyn Interception) -> Result<Report>
     let left = end_orphans();
     cancel::check()?;
     let most = u64::try_from(usage.ru_maxrss).unwrap_or(0);
-    let rss = if most > own_kib { most } else { seen.most_kib.load(Ordering::Relaxed) };
+    let samples = seen.samples.load(Ordering::Relaxed);
+    let rss_kib = largest(most, own_kib, seen.most_kib.load(Ordering::Relaxed), samples);
     Ok(Report {
-        code,
-        server_code,
+        end,
+        server_end,
         seconds,
         faults: u64::try_from(usage.ru_minflt).unwrap_or(0) + u64::try_from(usage.ru_majflt).unwrap_or(0),
-        rss_kib: (rss > 0).then_some(rss),
+        rss_kib,
         absent,
         left,
     })
+}
+
+/// `most` is true where it is more than we had ourselves; else there is what was seen, where that was often enough.
+fn largest(most: u64, own: u64, seen: u64, samples: u64) -> Option<u64> {
+    match most > own {
+        true => Some(most),
+        false => (samples >= SAMPLES_MIN).then_some(seen),
+    }
 }
 
 /// In the background, whoever reads from the terminal would be stopped for good: it finds none instead.
@@ -157,7 +188,7 @@ fn enter(command: &mut std::process::Command, cgroup: &Path) -> Result<()> {
 }
 
 /// Runs the client, then stops the server: the client's code, the server's if it was first, and what the server used.
-fn serve(server: u32, client: &str) -> Result<(i32, Option<i32>, libc::rusage)> {
+fn serve(server: u32, client: &str) -> Result<(End, Option<End>, libc::rusage)> {
     let mut shell = std::process::Command::new("/bin/sh");
     shell.args(["-c", client]).stdin(std::process::Stdio::null());
     let client = match shell.spawn() {
@@ -173,18 +204,18 @@ fn serve(server: u32, client: &str) -> Result<(i32, Option<i32>, libc::rusage)> 
             // What it asks will not be answered any more. What it has started is ended with all the rest.
             end(client, libc::SIGKILL);
             let (client_status, _) = wait(client, None)?;
-            return Ok((code(client_status), Some(code(status)), usage));
+            return Ok((End::of(client_status), Some(End::of(status)), usage));
         }
         if let Some((status, _)) = try_wait(client)? {
             end(server, libc::SIGTERM);
             let (_, usage) = wait(server, Some(STOP_MAX))?;
-            return Ok((code(status), None, usage));
+            return Ok((End::of(status), None, usage));
         }
         if cancel::requested() {
             end(client, libc::SIGKILL);
             wait(client, None)?;
             let (status, usage) = wait(server, None)?;
-            return Ok((code(status), None, usage));
+            return Ok((End::of(status), None, usage));
         }
         std::thread::sleep(STEP);
     }
@@ -206,7 +237,7 @@ pub fn run(
 ) -> Result<Option<Report>> {
     let text = serde_json::to_string(order)
         .map_err(|error| Error::failed(format!("the trial cannot be written down: {error}")))?;
-    fs::write(order_file, text).map_err(|error| disk::error("write", order_file, &error))?;
+    fs::write(order_file, text).map_err(|error| scratch_error("write", order_file, &error))?;
     let _ = fs::remove_file(&order.report);
     let command = Command::new("/proc/self/exe").args(["deter", "stage"]).arg(order_file);
     let mut child = spawn(&command, &Stream::File(stdout.into()), &Stream::File(stderr.into()))?;
@@ -215,12 +246,66 @@ pub fn run(
     }
     match fs::read_to_string(&order.report).ok().and_then(|text| serde_json::from_str(&text).ok()) {
         Some(report) => Ok(Some(report)),
-        None => {
-            let said = fs::read_to_string(stderr).unwrap_or_default();
-            let said = said.lines().find_map(|line| line.strip_prefix("error: ")).unwrap_or("it ended early");
-            Err(Error::failed(format!("a trial could not be run: {said}"))
-                .remedy("run the command by itself first"))
+        None => Err(not_reported(&order.report, stderr)),
+    }
+}
+
+/// Why there is no report: the disk is asked, too, since what is full takes no sentence either.
+fn not_reported(report: &Path, stderr: &Path) -> Error {
+    if let Err(error) = fs::write(report, [b' '; PROBE]) {
+        return scratch_error("write", report, &error);
+    }
+    let said = fs::read_to_string(stderr).unwrap_or_default();
+    let said = said.lines().find_map(|line| line.strip_prefix("error: ")).unwrap_or("it ended early");
+    Error::failed(format!("a trial could not be run: {said}")).remedy("run the command by itself first")
+}
+
+/// About our own files, among them what the command prints.
+pub fn scratch_error(action: &str, path: &Path, cause: &std::io::Error) -> Error {
+    let error = disk::error(action, path, cause);
+    match disk::is_full(cause) {
+        true => error.remedy("free space there, or set TMPDIR to a directory on a larger file system"),
+        false => error,
+    }
+}
+
+/// Puts what follows into a process and a session of its own, of which this one only hands on the end: when we are killed,
+/// our group is, too, and what is not in it still gets to end what the command has left. None in that process; the exit
+/// code in this one.
+pub fn apart() -> Result<Option<u8>> {
+    cancel::install()?;
+    let own = std::process::id();
+    // SAFETY: this process has one thread.
+    let child = unsafe { libc::fork() };
+    if child < 0 {
+        let error = std::io::Error::last_os_error();
+        return Err(Error::failed(format!("cannot start a process: {}", disk::reason(&error))));
+    }
+    if child == 0 {
+        // SAFETY: plain system calls.
+        unsafe {
+            libc::setsid();
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
+            // Who is gone already sends nothing.
+            if libc::getppid() as u32 != own {
+                libc::raise(libc::SIGTERM);
+            }
         }
+        return Ok(None);
+    }
+    let mut is_told = false;
+    loop {
+        if let Some((status, _)) = try_wait(child as u32)? {
+            return Ok(Some(match End::of(status) {
+                End::Code(code) => u8::try_from(code).unwrap_or(1),
+                End::Signal(_) => 1,
+            }));
+        }
+        if cancel::requested() && !is_told {
+            is_told = true;
+            end(child as u32, libc::SIGTERM);
+        }
+        std::thread::sleep(STEP);
     }
 }
 
@@ -258,13 +343,6 @@ fn wait(pid: u32, most: Option<Duration>) -> Result<(i32, libc::rusage)> {
             }
         }
         std::thread::sleep(STEP);
-    }
-}
-
-fn code(status: i32) -> i32 {
-    match libc::WIFEXITED(status) {
-        true => libc::WEXITSTATUS(status),
-        false => 128 + libc::WTERMSIG(status),
     }
 }
 
@@ -311,6 +389,7 @@ fn high_water_kib(pid: &str) -> Option<u64> {
 #[derive(Default)]
 struct Seen {
     most_kib: AtomicU64,
+    samples: AtomicU64,
     is_stopped: AtomicBool,
     is_over: AtomicBool,
 }
@@ -322,7 +401,10 @@ fn sample(pid: u32, seen: Arc<Seen>, mut guard: Option<Box<dyn Guard>>) -> std::
         while !seen.is_over.load(Ordering::Relaxed) {
             // Before exec it is still us.
             if fs::read_link(format!("/proc/{pid}/exe")).ok() != own {
-                seen.most_kib.fetch_max(high_water_kib(&pid.to_string()).unwrap_or(0), Ordering::Relaxed);
+                if let Some(kib) = high_water_kib(&pid.to_string()) {
+                    seen.most_kib.fetch_max(kib, Ordering::Relaxed);
+                    seen.samples.fetch_add(1, Ordering::Relaxed);
+                }
             }
             if let Some(guard) = guard.as_mut().filter(|_| looked.elapsed() >= GUARD) {
                 looked = Instant::now();
@@ -341,9 +423,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_is_what_a_shell_says() {
-        assert_eq!(code(3 << 8), 3);
-        assert_eq!(code(libc::SIGKILL), 137);
+    fn a_code_is_no_signal() {
+        assert_eq!(End::of(255 << 8), End::Code(255));
+        assert_eq!(End::of(libc::SIGKILL), End::Signal(9));
+    }
+
+    #[test]
+    fn memory_that_nobody_saw_is_not_made_up() {
+        assert_eq!(largest(9000, 8000, 1, 0), Some(9000));
+        assert_eq!(largest(8000, 8000, 900, 1), None, "one look may have been at the loader");
+        assert_eq!(largest(8000, 8000, 1500, SAMPLES_MIN), Some(1500));
+    }
+
+    #[test]
+    fn a_disk_without_room_is_named() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let full = scratch.path().join("report");
+        std::os::unix::fs::symlink("/dev/full", &full).expect("linked");
+        let error = not_reported(&full, Path::new("/no/such"));
+        assert!(error.message.starts_with("disk full"), "{error:?}");
+        assert!(error.remedy.is_some_and(|it| it.contains("TMPDIR")));
+        let said = scratch.path().join("stderr");
+        fs::write(&said, "x\nerror: no luck\n").expect("written");
+        assert!(not_reported(&scratch.path().join("other"), &said).message.ends_with(": no luck"));
     }
 
     #[test]

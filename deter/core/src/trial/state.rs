@@ -3,8 +3,11 @@
 
 use ceasefire_base::{disk, Error, Result};
 use serde::{Deserialize, Serialize};
-use std::fs;
-use std::path::Path;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 const SCHEMA: &str = "ceasefire.deter-trials/1";
 
@@ -57,34 +60,6 @@ impl State {
         State { schema: SCHEMA.into(), request, trials: Vec::new() }
     }
 
-    /// What is there, if it is of the same request. Errors: it is of another one.
-    pub fn open(path: &Path, request: Request) -> Result<State> {
-        let text = match fs::read_to_string(path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(State::new(request)),
-            Err(error) => return Err(disk::error("read", path, &error)),
-        };
-        let state: Option<State> = serde_json::from_str(&text).ok();
-        let remedy = || format!("name another file, or remove {}", path.display());
-        match state.filter(|state| state.schema == SCHEMA) {
-            None => Err(Error::failed(format!("{} holds no trials", path.display())).remedy(remedy())),
-            Some(state) if state.request != request => {
-                Err(Error::usage(format!("{} holds trials of something else", path.display()))
-                    .remedy(remedy()))
-            }
-            Some(state) => Ok(state),
-        }
-    }
-
-    pub fn save(&self, path: &Path) -> Result<()> {
-        let error = |error: std::io::Error| disk::error("write", path, &error);
-        let text = serde_json::to_string_pretty(self)
-            .map_err(|error| Error::failed(format!("the trials cannot be written: {error}")))?;
-        let part = path.with_extension("part");
-        fs::write(&part, text).map_err(error)?;
-        fs::rename(&part, path).map_err(error)
-    }
-
     /// The next to run: rounds one after the other, in each every remedy once, so that what drifts hits all.
     pub fn next(&self) -> Option<(String, u32)> {
         let has = |name: &String, round| self.trials.iter().any(|t| t.remedy == *name && t.round == round);
@@ -109,11 +84,136 @@ impl State {
     }
 }
 
+/// Where trials are kept. Ours alone: two that write to one file would each lose what the other has done.
+#[derive(Debug)]
+pub struct Keeper {
+    path: PathBuf,
+    /// The file itself, locked; each time it is written it is another one.
+    file: File,
+}
+
+impl Keeper {
+    /// And what is there, if it is of the same request. Errors: it is of another one, somebody else uses it, it cannot be
+    /// written.
+    pub fn open(path: &Path, request: Request) -> Result<(Keeper, State)> {
+        if fs::metadata(path).is_ok_and(|meta| !meta.is_file()) {
+            return Err(Error::usage(format!("{} is no plain file", path.display()))
+                .remedy("name one that is, or one that is not there yet"));
+        }
+        let mut file = locked(path)?;
+        let mut text = String::new();
+        let read = file.read_to_string(&mut text);
+        let remedy = || format!("name another file, or remove {}", path.display());
+        let no_trials = || Error::failed(format!("{} holds no trials", path.display())).remedy(remedy());
+        match read {
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => return Err(no_trials()),
+            Err(error) => return Err(disk::error("read", path, &error)),
+            Ok(_) => {}
+        }
+        let state = match text.is_empty() {
+            true => State::new(request),
+            false => {
+                let state: Option<State> = serde_json::from_str(&text).ok();
+                let state = state.filter(|state| state.schema == SCHEMA).ok_or_else(no_trials)?;
+                if state.request != request {
+                    let of = format!("{} holds trials of something else", path.display());
+                    return Err(Error::usage(of).remedy(remedy()));
+                }
+                state
+            }
+        };
+        let mut keeper = Keeper { path: path.to_path_buf(), file };
+        // Before the first trial: that may take an hour.
+        keeper.save(&state)?;
+        Ok((keeper, state))
+    }
+
+    /// Whole or not at all. What failed is not kept: the next time it may have what it lacked.
+    pub fn save(&mut self, state: &State) -> Result<()> {
+        let good = state.trials.iter().filter(|trial| trial.failed.is_none()).cloned().collect();
+        let text = serde_json::to_string_pretty(&State { trials: good, ..state.clone() })
+            .map_err(|error| Error::failed(format!("the trials cannot be written: {error}")))?;
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+        let part = self.path.with_file_name(format!(".{name}.{}.part", std::process::id()));
+        let written = File::create(&part).and_then(|mut file| {
+            lock(&file)?;
+            file.write_all(text.as_bytes())?;
+            fs::rename(&part, &self.path)?;
+            Ok(file)
+        });
+        match written {
+            Ok(file) => self.file = file,
+            Err(error) => {
+                let _ = fs::remove_file(&part);
+                return Err(unwritable(&self.path, &error));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> Error {
+    let remedy = match disk::is_full(error) {
+        true => "name a file on another disk",
+        false => "name a file in a directory that is there and that you may write to",
+    };
+    disk::error("write", path, error).remedy(remedy)
+}
+
+/// The file of this name, made where it is not there, once nobody else has it.
+fn locked(path: &Path) -> Result<File> {
+    loop {
+        let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
+        let file = opened.map_err(|error| unwritable(path, &error))?;
+        if lock(&file).is_err() {
+            return Err(Error::usage(format!("another `ceasefire deter try` uses {}", path.display()))
+                .remedy("wait until it has ended, or name another file"));
+        }
+        // Somebody may have put another one in its place before it was locked.
+        let number = |meta: io::Result<fs::Metadata>| meta.map(|meta| (meta.dev(), meta.ino())).ok();
+        if number(file.metadata()) == number(fs::metadata(path)) {
+            return Ok(file);
+        }
+    }
+}
+
+/// Until it is closed. File systems that cannot are used without.
+fn lock(file: &File) -> io::Result<()> {
+    // SAFETY: a descriptor that is open for the call.
+    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
+        return Ok(());
+    }
+    match io::Error::last_os_error() {
+        error if error.kind() == io::ErrorKind::WouldBlock => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// Of an output; FNV-1a, so that a state file of another build means the same.
+#[derive(Debug, Clone, Copy)]
+pub struct Hash(u64);
+
+impl Default for Hash {
+    fn default() -> Hash {
+        Hash(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Hash {
+    pub fn add(&mut self, bytes: &[u8]) {
+        let next = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        self.0 = bytes.iter().fold(self.0, next);
+    }
+
+    pub fn value(self) -> u64 {
+        self.0
+    }
+}
+
 pub fn hash(bytes: &[u8]) -> u64 {
-    bytes
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+    let mut hash = Hash::default();
+    hash.add(bytes);
+    hash.value()
 }
 
 /// The output that the command as it is has each time; None where it differs by itself.
@@ -173,18 +273,68 @@ mod tests {
     fn a_state_is_resumed_and_another_request_refused() {
         let scratch = tempfile::tempdir().expect("a directory");
         let path = scratch.path().join("trials.json");
-        let mut state = State::open(&path, request(2)).expect("new");
+        let (mut keeper, mut state) = Keeper::open(&path, request(2)).expect("new");
         state.trials.push(Trial {
             remedy: "a".into(),
             units: 0.1,
             output_hash: u64::MAX,
             ..Trial::default()
         });
-        state.save(&path).expect("saved");
-        assert_eq!(State::open(&path, request(2)).expect("resumed"), state);
-        assert!(State::open(&path, request(3)).expect_err("another").message.contains("something else"));
+        keeper.save(&state).expect("saved");
+        drop(keeper);
+        assert_eq!(Keeper::open(&path, request(2)).expect("resumed").1, state);
+        assert!(Keeper::open(&path, request(3)).expect_err("another").message.contains("something else"));
         fs::write(&path, "{}").expect("written");
-        assert!(State::open(&path, request(2)).expect_err("damaged").message.contains("no trials"));
+        assert!(Keeper::open(&path, request(2)).expect_err("damaged").message.contains("no trials"));
+        fs::write(&path, b"\xff").expect("written");
+        assert!(Keeper::open(&path, request(2)).expect_err("no text").message.contains("no trials"));
+        assert_eq!(fs::read(&path).expect("left alone"), b"\xff");
+    }
+
+    #[test]
+    fn what_failed_is_tried_again_the_next_time() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let path = scratch.path().join("trials.json");
+        let (mut keeper, mut state) = Keeper::open(&path, request(2)).expect("new");
+        let trial = |remedy: &str, failed: Option<&str>| Trial {
+            remedy: remedy.into(),
+            failed: failed.map(str::to_string),
+            ..Trial::default()
+        };
+        state.trials = vec![trial("none", None), trial("a", Some("it has not ended"))];
+        keeper.save(&state).expect("saved");
+        drop(keeper);
+        let (_, state) = Keeper::open(&path, request(2)).expect("resumed");
+        assert_eq!(state.trials, [trial("none", None)]);
+        assert_eq!(state.next(), Some(("a".into(), 0)));
+    }
+
+    #[test]
+    fn a_state_is_of_one_and_takes_no_other_file() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let path = scratch.path().join("r.json");
+        let other = scratch.path().join("r.part");
+        fs::write(&other, "mine").expect("written");
+        let (mut keeper, state) = Keeper::open(&path, request(2)).expect("new");
+        for _ in 0..2 {
+            let error = Keeper::open(&path, request(2)).expect_err("taken");
+            assert!(error.message.contains("another `ceasefire deter try`"), "{error:?}");
+            keeper.save(&state).expect("saved");
+        }
+        assert_eq!(fs::read(&other).expect("there"), b"mine");
+        assert_eq!(fs::read_dir(scratch.path()).expect("there").count(), 2, "nothing else is left");
+        drop(keeper);
+        assert!(Keeper::open(&path, request(2)).is_ok());
+        for (path, fragment) in [
+            ("/no/such/r.json", "cannot write"),
+            ("/proc/r.json", "cannot write"),
+            ("/dev/null", "no plain file"),
+        ] {
+            let error = Keeper::open(Path::new(path), request(2)).expect_err("refused");
+            assert!(error.message.contains(fragment) && error.remedy.is_some(), "{error:?}");
+        }
+        let full = unwritable(&path, &io::Error::from_raw_os_error(libc::ENOSPC));
+        assert_eq!(full.remedy.as_deref(), Some("name a file on another disk"));
     }
 
     #[test]
