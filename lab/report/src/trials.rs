@@ -174,7 +174,7 @@ fn item(sentence: &str) -> String {
 fn range(range: Option<Range>) -> String {
     range.map_or_else(
         || "-".into(),
-        |range| format!("{} ({} to {})", figure(range.median), figure(range.min), figure(range.max)),
+        |range| format!("{} ({}-{})", figure(range.median), figure(range.min), figure(range.max)),
     )
 }
 
