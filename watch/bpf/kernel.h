@@ -16,9 +16,14 @@ struct mm_struct {
 	atomic_t tlb_flush_pending;
 } RELOCATED;
 
+struct signal_struct {
+	int nr_threads;
+} RELOCATED;
+
 struct task_struct {
 	unsigned int flags;
 	struct mm_struct *mm;
+	struct signal_struct *signal;
 } RELOCATED;
 
 struct flush_tlb_info {

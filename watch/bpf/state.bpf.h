@@ -71,6 +71,7 @@ MAP(totals, BPF_MAP_TYPE_PERCPU_ARRAY, u32, struct total, CLASSES);
 MAP(losses, BPF_MAP_TYPE_PERCPU_ARRAY, u32, u64, LOST_KINDS);
 MAP(senders, BPF_MAP_TYPE_HASH, struct sender_key, struct sender, 16384);
 MAP(sites, BPF_MAP_TYPE_HASH, struct site_key, struct site, 2048);
+MAP(requests, BPF_MAP_TYPE_HASH, struct site_key, u64, 2048);
 MAP(victims, BPF_MAP_TYPE_HASH, struct victim_key, struct victim, 16384);
 MAP(pairs, BPF_MAP_TYPE_HASH, struct pair_key, struct pair, 32768);
 MAP(by_targets, BPF_MAP_TYPE_HASH, struct targets_key, struct histogram, 64);

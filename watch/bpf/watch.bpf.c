@@ -6,6 +6,9 @@
  *   csd_function_entry       with no csd: the initiator's local run, while the targets are being interrupted
  * and on each target's, in its interrupt: csd_function_entry and _exit with the csd that was queued. The initiator
  * waits for every _exit, so its slot does not change under them.
+ *
+ * Whoever asks for a flush of a user's pages first or last flushes itself: tlb_flush, reason 2 or 3, once for each
+ * request, whether anybody else is asked or not.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,7 +21,10 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-#define REMOTE_SEND 4		/* enum tlb_flush_reason */
+/* enum tlb_flush_reason */
+#define LOCAL 2
+#define LOCAL_MM 3
+#define REMOTE_SEND 4
 #define KERNEL_THREAD 0x00200000	/* PF_KTHREAD */
 #define PAGE_SHIFT 12
 #define FLUSH_ALL (~0ull)
@@ -112,10 +118,10 @@ static __always_inline void range_read(struct slot *slot, u64 function, void *cs
 }
 
 /* Which call the initiator is in: madvise's advices share their frames. */
-static __always_inline void syscall_read(struct slot *slot)
+static __always_inline void syscall_read(struct site_key *site)
 {
-	slot->site.syscall = NO_SYSCALL;
-	slot->site.argument = 0;
+	site->syscall = NO_SYSCALL;
+	site->argument = 0;
 #ifndef NO_BTF
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct pt_regs *regs;
@@ -129,10 +135,10 @@ static __always_inline void syscall_read(struct slot *slot)
 	bpf_probe_read_kernel(&number, sizeof(number), &regs->orig_ax);
 	if (number >= NO_SYSCALL)
 		return;
-	slot->site.syscall = number;
+	site->syscall = number;
 	if (number == 28) {	/* madvise */
 		bpf_probe_read_kernel(&argument, sizeof(argument), &regs->dx);
-		slot->site.argument = argument;
+		site->argument = argument;
 	}
 #endif
 }
@@ -144,7 +150,7 @@ static __always_inline void sender_read(struct slot *slot, void *context)
 	slot->cgroup = bpf_get_current_cgroup_id();
 	if (settings.want_kernel_stacks) {
 		slot->site.kernel_stack = bpf_get_stackid(context, &kernel_stacks, 0);
-		syscall_read(slot);
+		syscall_read(&slot->site);
 		if (slot->site.kernel_stack < 0) {
 			slot->site.kernel_stack = NO_STACK;
 			lose(LOST_STACK);
@@ -160,11 +166,10 @@ static __always_inline void sender_read(struct slot *slot, void *context)
 	}
 }
 
-static __always_inline bool is_filtered(const struct slot *slot)
+static __always_inline bool is_filtered(u32 tgid, u32 tid, u32 cpu)
 {
-	if ((settings.only_tgid && slot->tgid != settings.only_tgid) ||
-	    (settings.only_tid && slot->tid != settings.only_tid) ||
-	    (settings.only_cpu >= 0 && slot->cpu != settings.only_cpu))
+	if ((settings.only_tgid && tgid != settings.only_tgid) || (settings.only_tid && tid != settings.only_tid) ||
+	    (settings.only_cpu >= 0 && cpu != settings.only_cpu))
 		return true;
 	if (settings.only_cgroup && bpf_get_current_ancestor_cgroup_id(settings.only_cgroup_level) != settings.only_cgroup)
 		return true;
@@ -213,19 +218,67 @@ static __always_inline struct slot *slot_begin(struct turn *turn, u32 cpu, u32 c
 	slot->site.class_ = class_;
 	slot->site.freed_tables = 0;
 	slot->site.pad = 0;
-	slot->filtered = class_ == CLASS_OWN || is_filtered(slot);
+	slot->filtered = class_ == CLASS_OWN || is_filtered(slot->tgid, slot->tid, cpu);
 	slot->state = OPEN;
 	return slot;
+}
+
+static __always_inline bool has_threads(void)
+{
+#ifndef NO_BTF
+	struct task_struct *task = (void *)bpf_get_current_task();
+	struct signal_struct *signal = NULL;
+	int threads = 0;
+
+	bpf_probe_read_kernel(&signal, sizeof(signal), &task->signal);
+	bpf_probe_read_kernel(&threads, sizeof(threads), &signal->nr_threads);
+	return threads > 1;
+#else
+	return true;
+#endif
+}
+
+/* A request of a process whose other threads may have to be asked. */
+static __always_inline void request_add(void *context)
+{
+	struct site_key site = { .kernel_stack = NO_STACK, .syscall = NO_SYSCALL, .class_ = CLASS_USER, .kind = KIND_UNKNOWN };
+	u64 ids = bpf_get_current_pid_tgid(), one = 1;
+	u64 *count;
+
+	if (ids >> 32 == settings.own_tgid || is_filtered(ids >> 32, (u32)ids, bpf_get_smp_processor_id()) || !has_threads())
+		return;
+	if (settings.want_kernel_stacks) {
+		site.kernel_stack = bpf_get_stackid(context, &kernel_stacks, 0);
+		if (site.kernel_stack < 0) {
+			site.kernel_stack = NO_STACK;
+			lose(LOST_STACK);
+		}
+		syscall_read(&site);
+	}
+	count = bpf_map_lookup_elem(&requests, &site);
+	if (count)
+		__sync_fetch_and_add(count, 1);
+	else if (bpf_map_update_elem(&requests, &site, &one, BPF_NOEXIST)) {
+		/* Another CPU was first, or there is no room. */
+		count = bpf_map_lookup_elem(&requests, &site);
+		if (count)
+			__sync_fetch_and_add(count, 1);
+		else
+			lose(LOST_ROW);
+	}
 }
 
 SEC("raw_tp/tlb_flush")
 int announced(struct arguments *arguments)
 {
+	u32 reason = (u32)arguments->values[0];
 	struct total *total;
 	struct turn *turn;
 	u32 cpu, class_ = CLASS_USER;
 
-	if ((u32)arguments->values[0] != REMOTE_SEND)
+	if (settings.want_requests && (reason == LOCAL || reason == LOCAL_MM))
+		request_add(arguments);
+	if (reason != REMOTE_SEND)
 		return 0;
 	cpu = bpf_get_smp_processor_id();
 	turn = bpf_map_lookup_elem(&turns, &cpu);

@@ -200,4 +200,6 @@ struct settings {
 	u8 want_pairs;
 	u8 want_events;
 	u32 only_cgroup_level;	/* below the root of the hierarchy: those below it belong to it */
+	u32 want_requests;	/* of processes with threads, whoever else is asked */
+	u32 pad;
 };

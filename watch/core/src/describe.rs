@@ -43,6 +43,10 @@ impl Describer {
         Ok(place)
     }
 
+    pub fn cause(&mut self, key: &wire::SiteKey) -> Result<Cause> {
+        Ok(self.place(key)?.cause)
+    }
+
     pub fn sites(&mut self, table: &MapHandle) -> Result<Vec<Site>> {
         let rows = maps::rows::<wire::SiteKey, wire::Site>(table)?;
         let site = |(key, site): &(wire::SiteKey, wire::Site)| {

@@ -12,8 +12,9 @@ use crate::{errors, maps, wire};
 use ceasefire_base::{Error, Result};
 use ceasefire_watch_model::symbols::Symbols;
 use ceasefire_watch_model::{
-    Class, ClassCoverage, Coverage, Ended, Sender, Shootdown, Snapshot, Stacks, SCHEMA,
+    Cause, Class, ClassCoverage, Coverage, Ended, Sender, Shootdown, Snapshot, Stacks, SCHEMA,
 };
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 /// Until what has begun is over on any machine that runs: UNCLOSED_NS_MAX of the probes, and some.
@@ -109,6 +110,19 @@ impl Observer {
             take(self.describer.shootdown(event)?);
         }
         Ok(())
+    }
+
+    /// Flush requests since the start by cause, if the options ask for them: those that a process with threads has made of
+    /// its own pages. The filters choose whose. One that finds nobody else to ask counts, too, so that the figure does not
+    /// hang on where threads happened to run. Kernel ranges are not among them.
+    pub fn requests(&mut self) -> Result<BTreeMap<Cause, u64>> {
+        let mut by_cause = BTreeMap::new();
+        if self.options.requests {
+            for (key, count) in maps::rows::<wire::SiteKey, u64>(&self.probes.requests)? {
+                *by_cause.entry(self.describer.cause(&key)?).or_insert(0) += count;
+            }
+        }
+        Ok(by_cause)
     }
 
     /// Victims, times and single shootdowns: what the receiving side tells.

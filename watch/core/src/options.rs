@@ -38,6 +38,8 @@ pub struct Options {
     pub user_stacks: bool,
     pub histograms: bool,
     pub pairs: bool,
+    /// Flush requests of processes with threads, by cause, whether anybody else is asked or not.
+    pub requests: bool,
     pub events: Option<EventOptions>,
     pub filter: Filter,
     /// Let the kernel time the probes, part of the time.
@@ -53,6 +55,7 @@ impl Default for Options {
             user_stacks: false,
             histograms: true,
             pairs: true,
+            requests: false,
             events: None,
             filter: Filter::default(),
             timing: true,

@@ -41,6 +41,7 @@ pub struct Probes {
     losses: MapHandle,
     pub senders: MapHandle,
     pub sites: MapHandle,
+    pub requests: MapHandle,
     pub victims: MapHandle,
     pub pairs: MapHandle,
     pub by_targets: MapHandle,
@@ -70,6 +71,7 @@ impl Probes {
             losses: table(&object, "losses")?,
             senders: table(&object, "senders")?,
             sites: table(&object, "sites")?,
+            requests: table(&object, "requests")?,
             victims: table(&object, "victims")?,
             pairs: table(&object, "pairs")?,
             by_targets: table(&object, "by_targets")?,
@@ -160,6 +162,8 @@ fn settings(options: &Options, functions: &Functions, has_csd: bool) -> Settings
         want_pairs: options.pairs.into(),
         want_events: options.events.is_some().into(),
         only_cgroup_level: options.filter.cgroup.map_or(0, |cgroup| cgroup.level),
+        want_requests: options.requests.into(),
+        pad: 0,
     }
 }
 
@@ -202,6 +206,7 @@ fn prepare(open: &mut OpenObject, settings: &Settings) -> libbpf_rs::Result<()> 
         ("senders", rows(settings.want_senders, ROWS)),
         ("victims", rows(settings.want_latency, ROWS)),
         ("pairs", rows(settings.want_pairs, 2 * ROWS)),
+        ("requests", rows(settings.want_requests as u8, 2048)),
         ("user_stacks", rows(settings.want_user_stacks, 16_384)),
         ("events", if settings.want_events == 1 { 4 << 20 } else { 4096 }),
     ]);

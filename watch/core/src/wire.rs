@@ -65,6 +65,8 @@ plain! {
         pub want_pairs: u8,
         pub want_events: u8,
         pub only_cgroup_level: u32,
+        pub want_requests: u32,
+        pub pad: u32,
     }
     pub struct SweepContext {
         pub unanswered_ns_max: u64,
