@@ -3,6 +3,7 @@
 
 pub mod args;
 mod causes;
+mod compare;
 #[cfg(feature = "watch")]
 mod environment;
 #[cfg(feature = "watch")]
@@ -12,6 +13,8 @@ mod isolated;
 mod lines;
 #[cfg(feature = "watch")]
 mod live;
+#[cfg(feature = "watch")]
+mod program;
 #[cfg(feature = "watch")]
 mod record;
 mod report;
@@ -34,6 +37,9 @@ pub fn run(watch: Watch) -> Result<u8> {
     if let Verb::Report(report) = &watch.verb {
         return report::report(report);
     }
+    if let Verb::Compare(args) = &watch.verb {
+        return compare::run(args);
+    }
     #[cfg(feature = "watch")]
     return match watch.verb {
         Verb::Check { json } => live::check(json),
@@ -45,7 +51,7 @@ pub fn run(watch: Watch) -> Result<u8> {
         Verb::Matrix(args) => live::matrix(&args),
         Verb::Record(args) => record::record(&args),
         Verb::Selftest(args) => selftest::run(&args),
-        Verb::Storm(_) | Verb::Report(_) => Ok(0),
+        Verb::Storm(_) | Verb::Report(_) | Verb::Compare(_) => Ok(0),
     };
     #[cfg(not(feature = "watch"))]
     Err(ceasefire_base::Error::skip("this ceasefire was built without the observer")
