@@ -321,7 +321,7 @@ __noinline int shootdown_add(u32 slot_index)
 	if (slot->pad)
 		lose(LOST_STACK);
 	/* The initiator has gone on, so they have flushed: the probes did not run there (kernels may spare a task them). */
-	if (settings.want_latency && slot->answered < slot->targets)
+	if (settings.want_latency && slot->answered < slot->targets && !slot->is_async)
 		lose_many(LOST_ANSWER, slot->targets - slot->answered);
 	wait_ns = slot->end_ns > slot->start_ns && !slot->is_async ? slot->end_ns - slot->start_ns : 0;
 	if (settings.want_latency && wait_ns < settings.wait_ns_min) {

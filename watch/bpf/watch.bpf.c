@@ -490,6 +490,17 @@ static __always_inline void victim_read(struct answer *answer, u64 entry_ns, u64
 	bpf_get_current_comm(answer->comm, sizeof(answer->comm));
 }
 
+/* Who lost time, where nothing is known any more of the sender. */
+static __always_inline void victim_add_alone(u32 cpu, u64 entry_ns, u64 now)
+{
+	struct answer answer = {};
+
+	if (!entry_ns)
+		return;
+	victim_read(&answer, entry_ns, now);
+	victim_add(CLASS_CALL, &answer, cpu, 0, now - entry_ns);
+}
+
 SEC("raw_tp/csd_function_exit")
 int left(struct arguments *arguments)
 {
@@ -512,16 +523,19 @@ int left(struct arguments *arguments)
 	if (!entry)
 		return 0;
 	if (class_ == CLASS_CALL && function == settings.wakeup_function) {
-		struct answer woken = {};
-
-		victim_read(&woken, *entry, now);
 		/* One that finds its CPU idle interrupts nobody. */
-		if (*entry && woken.tid)
-			victim_add(CLASS_CALL, &woken, cpu, 0, now - *entry);
+		if ((u32)bpf_get_current_pid_tgid())
+			victim_add_alone(cpu, *entry, now);
 		*entry = 0;
 		return 0;
 	}
 	slot = slot_of(csd, class_, &index);
+	if (!slot && class_ == CLASS_CALL) {
+		/* Its sender has gone on, and asked for so much since that this has no slot any more. */
+		victim_add_alone(cpu, *entry, now);
+		*entry = 0;
+		return 0;
+	}
 	row = index * settings.cpus + cpu;
 	answer = bpf_map_lookup_elem(&answers, &row);
 	if (!slot || !answer || slot->state != OPEN || answer->is_done || !*entry) {

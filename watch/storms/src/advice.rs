@@ -222,13 +222,15 @@ pub fn hugetlb_exit(stage: &mut Stage, rounds: u64) -> Result<()> {
         libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_HUGETLB | libc::MAP_NORESERVE | libc::MAP_FIXED;
     let area = Area::map_at(start.0, SHARED, libc::PROT_READ | libc::PROT_WRITE, flags, -1)?;
     area.write(0, 1);
+    // Each child sends for itself.
+    stage.sender_comm = Some("ceasefire");
     stage.wait_for_victim();
     for _ in 0..rounds {
-        // SAFETY: the child calls only _exit(); the parent waits for it.
+        // SAFETY: the child reads a page and calls _exit(); the parent waits for it.
         unsafe {
             match libc::fork() {
                 -1 => return Err(failed("fork was refused")),
-                0 => libc::_exit(0),
+                0 => libc::_exit(i32::from(area.read(0) != 1)),
                 child => libc::waitpid(child, std::ptr::null_mut(), 0),
             };
         }

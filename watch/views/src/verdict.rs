@@ -132,7 +132,8 @@ impl Verdict {
                 loss.words()
             ),
             (_, _, None) => {
-                "TLB shootdowns are not this host's problem, look elsewhere: nobody lost any time".into()
+                "TLB shootdowns are not this host's problem, look elsewhere: no thread lost any that counts"
+                    .into()
             }
         };
         if let (Finding::Accused | Finding::Minor, Some(loss)) = (calls_finding, &calls) {
