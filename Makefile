@@ -9,7 +9,7 @@ CEASEFIRE  := $(TARGET)/release/ceasefire
 # The first mechanism, where no KERNEL is named.
 MECHANISM := $(firstword $(patsubst kernel/%/mechanism.toml,%,$(wildcard kernel/*/mechanism.toml)))
 
-.PHONY: help toolchain tool watch build demo figures paper lab test machine-fuzz kernel-tree kernel-export kernel-series kernel-deb hardware-check hardware-report clean
+.PHONY: help toolchain tool watch build demo designs figures paper deter-trial lab test machine-fuzz kernel-tree kernel-export kernel-series kernel-deb hardware-check hardware-report clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -44,9 +44,17 @@ demo: tool ## build, boot, measure, report: the tour (out/report.html); BOOTS=5 
 figures: tool ## write every published figure from out/results.json; RESULTS=FILE for another one (docs/measured)
 	@$(CEASEFIRE) lab publish $(RESULTS)
 
+designs: tool ## Linux 6.12 and 7.3, interrupts, INVLPGB and skipped flushes side by side (out/designs; builds 7.3); BOOTS=5 to publish
+	@$(CEASEFIRE) lab run control $$(sed -n 's/^workloads //p' kernel/designs) --cpus 8 --seed 1 --repeats 1 \
+		$(addprefix --boots ,$(BOOTS)) --kernel $$(sed -n 's/^kernels //p' kernel/designs) \
+		--tlb hardware,broadcast=early --out out/designs
+
 paper: tool ## two papers' evaluations again, each figure beside ours (out/paper*/paper.html; an hour, resumes); BOOTS=5 for figures to publish
 	@$(CEASEFIRE) lab paper $(addprefix --boots ,$(BOOTS))
 	@$(CEASEFIRE) lab paper numapte $(addprefix --boots ,$(BOOTS))
+
+deter-trial: watch ## which remedy helps which of fifteen programs of Debian (out/deter-trial, as root, resumes); then figures
+	@CEASEFIRE='$(TARGET)/watch/release/ceasefire' REPEATS='$(REPEATS)' deter/trial/run $(PROGRAMS)
 
 lab: tool ## every workload in every shape (long)
 	@$(CEASEFIRE) lab all

@@ -37,18 +37,19 @@ read_recipe() {
 # base_value KEY: the first of that name
 base_value() { sed -n "s/^$1 = \"\(.*\)\"/\1/p" "$here/bases/$base/base.toml" | head -n 1; }
 
-# fragment NAME: its file, with the base or with a mechanism
+# fragment NAME: its file, with the base, with the one that it has its fragments from, or with a mechanism
 fragment() {
-	local room
-	for room in "bases/$base" "${mechanisms[@]}"; do
-		[ ! -f "$here/$room/config/$1.config" ] || echo "$here/$room/config/$1.config"
+	local room lender
+	lender=$(base_value fragments)
+	for room in "bases/$base" ${lender:+"bases/$lender"} "${mechanisms[@]}"; do
+		[ ! -f "$here/$room/config/$1.config" ] || { echo "$here/$room/config/$1.config"; break; }
 	done
 }
 
-# variant_of MECHANISM: the directory of its patches that are others because of one that comes before, or nothing
+# variant_of MECHANISM: the directories of its patches that are others because of the base or of one that comes before
 variant_of() {
 	local earlier
-	for earlier in "${mechanisms[@]}"; do
+	for earlier in "$base" "${mechanisms[@]}"; do
 		[ "$earlier" != "$1" ] || break
 		[ ! -d "$here/$1/hooks-on-$earlier" ] || echo "$here/$1/hooks-on-$earlier"
 	done
@@ -58,7 +59,8 @@ variant_of() {
 hooks() {
 	local dirs name path dir
 	mapfile -t dirs < <(echo "$here/$1/hooks"; variant_of "$1")
-	find "${dirs[@]}" -name '*.patch' -printf '%f\n' 2>/dev/null | sort -u | while read -r name; do
+	# A mechanism that Linux has by itself has none.
+	{ find "${dirs[@]}" -name '*.patch' -printf '%f\n' 2>/dev/null || :; } | sort -u | while read -r name; do
 		for dir in "${dirs[@]}"; do [ ! -f "$dir/$name" ] || path=$dir/$name; done
 		[ ! -s "$path" ] || echo "$path"
 	done
@@ -99,7 +101,8 @@ lay_engine() {
 	mkdir -p "$2/mm/$1/engine"
 	cp "$root/engine/$1/"*.[ch] "$2/mm/$1/engine/"
 }
-lay_files() { cp -r "$here/$1/files/." "$2"; }
+# One that Linux has itself has no files.
+lay_files() { [ ! -d "$here/$1/files" ] || cp -r "$here/$1/files/." "$2"; }
 
 # commit DIR MESSAGE: the same files give the same commit
 commit() {
@@ -123,6 +126,7 @@ start_repository() {
 			lay_engine "$mechanism" "$dir"
 			commit "$dir" "$(grep -v '^#' "$here/$mechanism/engine.message")"
 		fi
+		[ -d "$here/$mechanism/files" ] || continue
 		lay_files "$mechanism" "$dir"
 		commit "$dir" "$(grep -v '^#' "$here/$mechanism/files.message")"
 	done

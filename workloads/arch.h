@@ -3,6 +3,7 @@
 #ifndef CEASEFIRE_ARCH_H
 #define CEASEFIRE_ARCH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #if defined(__x86_64__)
@@ -24,6 +25,18 @@ static inline void cpu_ask(uint32_t leaf, uint32_t index, uint32_t answer[4])
 	__asm__ volatile("cpuid"
 			 : "=a"(answer[0]), "=b"(answer[1]), "=c"(answer[2]), "=d"(answer[3])
 			 : "a"(leaf), "c"(index));
+}
+
+/* A feature that CPUID announces; of EAX, EBX, ECX, EDX by number. */
+static inline bool cpu_has_bit(uint32_t leaf, uint32_t index, uint32_t bit)
+{
+	uint32_t answer[4];
+
+	cpu_ask(leaf & 0x80000000u, 0, answer);
+	if (answer[0] < leaf)
+		return false;
+	cpu_ask(leaf, 0, answer);
+	return answer[index] >> bit & 1;
 }
 
 /*
@@ -54,6 +67,14 @@ static inline void cpu_pause(void)
 static inline uint64_t cpu_ticks(void)
 {
 	return __builtin_ppc_get_timebase();
+}
+
+static inline bool cpu_has_bit(uint32_t leaf, uint32_t index, uint32_t bit)
+{
+	(void)leaf;
+	(void)index;
+	(void)bit;
+	return false;
 }
 
 static inline int64_t cpu_kernel_instructions(uint32_t index)

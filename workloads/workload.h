@@ -62,6 +62,7 @@ struct run {
 	/* What a control must show; -1 where it makes no promise. */
 	int64_t expect_sent;
 	int64_t expect_received;
+	int64_t expect_tlbsync;
 	void *data;		/* the workload's own state, zeroed per repeat */
 	bool has_failed, has_skipped;
 	char reason[256];
@@ -179,6 +180,8 @@ int mechanism_prctl(unsigned long value);
  * Return: that; -ENODEV where there is none; or another negative errno.
  */
 int mechanism_opt_in_get(void);
+/* Does this kernel let the processor broadcast the flushes of a process on so many CPUs? Then nobody is interrupted. */
+bool mechanism_broadcasts(unsigned int threads);
 
 /*
  * Between two measured calls under spinners. On a round-robin emulator a kernel

@@ -4,7 +4,7 @@
 use ceasefire_base::Result;
 use ceasefire_results::compare::Mapping;
 use ceasefire_results::paper::figures::EVALUATIONS;
-use ceasefire_run::kernels::{Kernels, Source, USUAL};
+use ceasefire_run::kernels::{Kernels, Source, Tree, USUAL};
 use ceasefire_run::luggage::Luggage;
 use ceasefire_run::machine::{Emulator, MachineSpec};
 use ceasefire_run::mmtests;
@@ -38,6 +38,8 @@ pub enum Part {
     Lab(Box<Lab>),
     /// Watch this machine: who interrupts whom, why, and for how long
     Watch(Box<crate::watch::args::Watch>),
+    /// Find what makes a program send fewer, without changing it: remedies, tried and undone
+    Deter(Box<crate::deter::args::Deter>),
 }
 
 #[derive(Debug, Args)]
@@ -223,6 +225,9 @@ pub struct MachineArgs {
     /// Build a kernel from a copy of this source tree
     #[arg(long, value_name = "DIR")]
     pub kernel_source: Option<PathBuf>,
+    /// With --kernel-source: a fragment of configuration over the kernel's own; the last one wins
+    #[arg(long, value_name = "FILE", requires = "kernel_source")]
+    pub config: Vec<PathBuf>,
     /// Append this text to the kernel's command line
     #[arg(
         long,
@@ -249,7 +254,7 @@ pub struct MachineArgs {
     pub qemu: Option<PathBuf>,
     /// The vCPUs' TLBs: stock, plain, hardware or adversary, then settings:
     /// access-bit=ideal|dirty|denied, entries=N, ways=N, psc=N, speculation-us=N, seed=N,
-    /// insert=on|off [default: plain; selftests: adversary]
+    /// insert=on|off, broadcast=off|early|late, broadcast-pages=N [default: plain; selftests: adversary]
     #[arg(long, value_name = "PRESET,KEY=VALUE,…", allow_hyphen_values = true)]
     pub tlb: Option<String>,
     /// Five-level page tables, if the kernel has them
@@ -308,7 +313,7 @@ impl MachineArgs {
     pub fn source(&self) -> Source {
         match (&self.kernel_image, &self.kernel_source) {
             (Some(image), _) => Source::Image(image.clone()),
-            (None, Some(tree)) => Source::Tree(tree.clone()),
+            (None, Some(dir)) => Source::Tree(Tree { dir: dir.clone(), config: self.config.clone() }),
             (None, None) => Source::Recipes,
         }
     }

@@ -2,6 +2,7 @@
 //! `ceasefire`: reads the command line, calls the part that does the work, prints what it says.
 
 mod args;
+mod deter;
 mod lab;
 mod terminal;
 mod watch;
@@ -22,6 +23,7 @@ fn main() -> ExitCode {
     let outcome = match arguments.part {
         Part::Lab(lab) => lab::run(*lab).map(|()| 0),
         Part::Watch(watch) => watch::run(*watch),
+        Part::Deter(deter) => deter::run(*deter),
     };
     match outcome.and_then(|code| exec::check_output().map(|()| code)) {
         Ok(code) => ExitCode::from(code),

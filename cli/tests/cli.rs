@@ -403,6 +403,11 @@ fn dry_run_says_what_the_tlbs_are_like() {
             vec!["--tlb", "plain,insert=on"],
             "-cpu max,-la57,tlb-model=on,tlb-oracle=on,tlb-access-bit=ideal,tlb-insert=on -smp",
         ),
+        (
+            vec!["--tlb", "broadcast=late"],
+            "-cpu max,-la57,tlb-model=on,tlb-oracle=on,tlb-access-bit=ideal,invlpgb=on,tlb-broadcast=late,\
+             tlb-broadcast-pages=8 -smp",
+        ),
         (vec!["--tlb", "stock", "--la57", "on"], "-cpu max,-pcid,-invpcid,tlb-model=off -smp"),
         (
             vec!["--tlb", "hardware,seed=7", "--cost", "--cpus", "1"],

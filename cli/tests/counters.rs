@@ -194,3 +194,13 @@ fn kernel_ranges_are_counted_apart() {
     assert!(close(median(kernel, "kernel_range_per_unit"), 3.0, 0.01), "{kernel}");
     assert_eq!(median(kernel, "received_irq_per_unit"), 0.0, "{kernel}");
 }
+
+/// Asked by the program itself when the call has returned, on unchanged Linux.
+#[test]
+fn nobody_holds_what_is_flushed() {
+    let out = Scratch::new("counters-unheld");
+    let results = lab_run(&out, &["unheld", "--cpus", "4", "--repeats", "1", "--tlb", "hardware"]);
+    let row = row(&results, "unheld", 4);
+    let [asked, before] = ["asked_pages", "held_before"].map(|name| row["extra"][name].as_f64());
+    assert!(asked >= Some(60_000.0) && before >= Some(15.0), "{row}");
+}

@@ -50,6 +50,12 @@ const char *const counter_names[COUNTERS] = {
 	[IPI_TARGETS] = "ipi_targets",
 	[INSERTS] = "inserts",
 	[INSERT_OPS] = "insert_ops",
+	[USER_INTERRUPTS] = "user_interrupts",
+	[INVLPGB] = "invlpgb",
+	[INVLPGB_ALL] = "invlpgb_all",
+	[TLBSYNC] = "tlbsync",
+	[BROADCAST_TARGETS] = "broadcast_targets",
+	[BROADCAST_HITS] = "broadcast_hits",
 	[READS_LOCAL] = "reads_local",
 	[READS_REMOTE] = "reads_remote",
 	[READS_LOCAL_LEAF] = "reads_local_leaf",
@@ -185,6 +191,12 @@ static void read_machine(struct sample *sample)
 		{ "ipi_targets", IPI_TARGETS },
 		{ "inserts", INSERTS },
 		{ "insert_ops", INSERT_OPS },
+		{ "user_interrupts", USER_INTERRUPTS },
+		{ "invlpgb", INVLPGB },
+		{ "invlpgb_all", INVLPGB_ALL },
+		{ "tlbsync", TLBSYNC },
+		{ "broadcast_targets", BROADCAST_TARGETS },
+		{ "broadcast_hits", BROADCAST_HITS },
 		ALL_LEVELS("reads_local", READS_LOCAL),
 		ALL_LEVELS("speculative_reads_local", READS_LOCAL),
 		ALL_LEVELS("reads_remote", READS_REMOTE),
@@ -214,6 +226,11 @@ static void read_kernel(struct sample *sample)
 	if (probes_switched_on)
 		read_probes(sample);
 	read_machine(sample);
+}
+
+int64_t counters_received_irq(void)
+{
+	return read_all(interrupts_fd) ? sum_of_row("TLB:") : -1;
 }
 
 static int64_t rescheduled;

@@ -45,6 +45,12 @@ enum counter {
 	IPI_TARGETS,
 	INSERTS,
 	INSERT_OPS,
+	USER_INTERRUPTS,
+	INVLPGB,
+	INVLPGB_ALL,
+	TLBSYNC,
+	BROADCAST_TARGETS,
+	BROADCAST_HITS,
 	/* What walks read, where there are several NUMA nodes: of all levels, and of the page tables that map pages. */
 	READS_LOCAL,
 	READS_REMOTE,
@@ -65,7 +71,7 @@ struct sample {
 	int64_t value[COUNTERS];
 };
 
-#define MECHANISMS_MAX 4
+#define MECHANISMS_MAX 16
 #define PAIRS_MAX 256
 
 struct pair {
@@ -129,6 +135,8 @@ size_t workload_sorted(const struct workload **out, size_t max);
 int counters_open(bool cost);
 void counters_close(void);
 bool counters_in_kernel(void);
+/* What all CPUs have received since the boot, by the interrupt row; -1 where there is none. */
+int64_t counters_received_irq(void);
 void counters_begin(struct sample *sample);
 /* The rest of it, to be read last: reading it disturbs itself least. */
 void counters_begin_nearest(struct sample *sample);
@@ -143,6 +151,8 @@ unsigned int mechanisms_count(void);
 const char *mechanism_name(unsigned int index);
 /* What their switches say, joined by "+"; "" in a kernel without any. */
 void mechanisms_mode(char *mode, size_t size);
+/* How long a process with so many threads must have sent shootdowns before it is measured; or 0. */
+unsigned long mechanisms_warm_up_ms(unsigned int threads);
 /* The functions of their own by which CPUs are asked to flush. Return: false behind the last. */
 bool mechanisms_flush_function(unsigned int index, char *name, size_t size);
 void mechanisms_open(void);
@@ -175,9 +185,16 @@ unsigned int cpus_allowed(void);
 int team_place(struct run *run);
 int team_start(struct run *run);
 
+/* warm_up.c: with the team, before setup, where a mechanism of this kernel wants it. */
+int warm_up(struct run *run);
+
 /* repeat.c */
 int repeat_run(struct outcome *outcome, const struct arguments *arguments,
 	       unsigned int repeat);
+
+/* cpuinfo.c: the first processor's flags, between blanks; " " where it has none. */
+const char *cpu_flags(void);
+bool cpu_has_flag(const char *word);
 
 /* protocol.c */
 void protocol_string(const char *text);

@@ -2,7 +2,8 @@
 /*
  * The mechanisms under test, as the lab describes them:
  *
- *   --mechanism NAME[,switch=PATH][,counters=PATH][,prctl=NUMBER][,opt-in][,flush=FUNCTION]...[,level=COUNTER]...
+ *   --mechanism NAME[,switch=PATH][,cpuid=LEAF.REGISTER.BIT,first=BOOT=MODE,second=MODE][,counters=PATH][,prctl=NUMBER][,opt-in]
+ *               [,warm-up=MS][,broadcasts-over=CPUS][,flush=FUNCTION]...[,level=COUNTER]...
  *
  * Counters are lines "name value", whatever they are. The text before and after
  * the measured part is kept as it is read and taken apart when nothing is
@@ -22,7 +23,10 @@
 struct mechanism {
 	const char *spec;
 	char name[32], switch_path[128], counters_path[128];
-	unsigned long prctl;
+	/* Its second mode needs a feature of the processor; a word on the kernel's command line chooses the first. */
+	char first[64], second[32];
+	uint32_t leaf, register_index, bit;
+	unsigned long prctl, warm_up_ms, broadcasts_over;
 	bool has_opt_in;
 	int fd;
 	char text[2][16384];
@@ -64,6 +68,20 @@ static const char *value_of(const char *word, size_t *length, const char *key)
 	return word + size + 1;
 }
 
+/* 0x80000008.ebx.3 */
+static bool take_feature(struct mechanism *mechanism, const char *text)
+{
+	static const char registers[] = "abcd";
+	char letter;
+	const char *at;
+
+	if (sscanf(text, "%x.e%cx.%u", &mechanism->leaf, &letter, &mechanism->bit) != 3 || mechanism->bit > 31)
+		return false;
+	at = strchr(registers, letter);
+	mechanism->register_index = at ? (uint32_t)(at - registers) : 0;
+	return at;
+}
+
 static bool take_word(struct mechanism *mechanism, const char *word, size_t length)
 {
 	const char *value;
@@ -74,10 +92,29 @@ static bool take_word(struct mechanism *mechanism, const char *word, size_t leng
 	value = value_of(word, &length, "counters");
 	if (value)
 		return take(mechanism->counters_path, sizeof(mechanism->counters_path), value, length);
+	value = value_of(word, &length, "cpuid");
+	if (value)
+		return take_feature(mechanism, value);
+	value = value_of(word, &length, "first");
+	if (value)
+		return take(mechanism->first, sizeof(mechanism->first), value, length);
+	value = value_of(word, &length, "second");
+	if (value)
+		return take(mechanism->second, sizeof(mechanism->second), value, length);
 	value = value_of(word, &length, "prctl");
 	if (value) {
 		mechanism->prctl = strtoul(value, NULL, 0);
 		return mechanism->prctl != 0;
+	}
+	value = value_of(word, &length, "warm-up");
+	if (value) {
+		mechanism->warm_up_ms = strtoul(value, NULL, 10);
+		return mechanism->warm_up_ms != 0;
+	}
+	value = value_of(word, &length, "broadcasts-over");
+	if (value) {
+		mechanism->broadcasts_over = strtoul(value, NULL, 10);
+		return mechanism->broadcasts_over != 0;
 	}
 	if (length == strlen("opt-in") && strncmp(word, "opt-in", length) == 0) {
 		mechanism->has_opt_in = true;
@@ -102,6 +139,8 @@ int mechanism_add(const char *spec)
 	while ((word = next_word(&at, &length)))
 		if (!take_word(mechanism, word, length))
 			return -EINVAL;
+	if (mechanism->second[0] && !strchr(mechanism->first, '='))
+		return -EINVAL;
 	count++;
 	return 0;
 }
@@ -116,6 +155,32 @@ const char *mechanism_name(unsigned int index)
 	return mechanisms[index].name;
 }
 
+static bool in_second_mode(const struct mechanism *mechanism)
+{
+	char words[4096];
+
+	if (!mechanism->second[0] || !cpu_has_bit(mechanism->leaf, mechanism->register_index, mechanism->bit) ||
+	    file_read("/proc/cmdline", words, sizeof(words)) <= 0)
+		return false;
+	for (char *word = strtok(words, " \n"); word; word = strtok(NULL, " \n"))
+		if (strcmp(word, mechanism->first) == 0)
+			return false;
+	return true;
+}
+
+/* Return: whether it has a mode. */
+static bool read_mode(const struct mechanism *mechanism, char *mode, size_t size)
+{
+	if (mechanism->second[0]) {
+		snprintf(mode, size, "%s", in_second_mode(mechanism) ? mechanism->second : strchr(mechanism->first, '=') + 1);
+		return true;
+	}
+	if (!mechanism->switch_path[0] || file_read(mechanism->switch_path, mode, size) <= 0)
+		return false;
+	mode[strcspn(mode, "\n")] = '\0';
+	return true;
+}
+
 void mechanisms_mode(char *mode, size_t size)
 {
 	mode[0] = '\0';
@@ -123,12 +188,28 @@ void mechanisms_mode(char *mode, size_t size)
 		char one[64];
 		size_t length = strlen(mode);
 
-		if (!mechanisms[i].switch_path[0] ||
-		    file_read(mechanisms[i].switch_path, one, sizeof(one)) <= 0)
-			continue;
-		one[strcspn(one, "\n")] = '\0';
-		snprintf(mode + length, size - length, "%s%s", length ? "+" : "", one);
+		if (read_mode(&mechanisms[i], one, sizeof(one)))
+			snprintf(mode + length, size - length, "%s%s", length ? "+" : "", one);
 	}
+}
+
+unsigned long mechanisms_warm_up_ms(unsigned int threads)
+{
+	unsigned long longest = 0;
+
+	for (unsigned int i = 0; i < count; i++)
+		if (in_second_mode(&mechanisms[i]) && threads > mechanisms[i].broadcasts_over &&
+		    mechanisms[i].warm_up_ms > longest)
+			longest = mechanisms[i].warm_up_ms;
+	return longest;
+}
+
+bool mechanism_broadcasts(unsigned int threads)
+{
+	for (unsigned int i = 0; i < count; i++)
+		if (in_second_mode(&mechanisms[i]) && mechanisms[i].broadcasts_over && threads > mechanisms[i].broadcasts_over)
+			return true;
+	return false;
 }
 
 bool mechanisms_flush_function(unsigned int index, char *name, size_t size)

@@ -47,31 +47,6 @@ static unsigned int count_in_list(const char *path)
 	return count;
 }
 
-/* The first processor's flags, between blanks; " " where it has none. */
-static const char *cpu_flags(void)
-{
-	static char text[16384];
-	char *flags, *end;
-
-	file_read("/proc/cpuinfo", text, sizeof(text));
-	flags = strstr(text, "\nflags");
-	flags = flags ? strchr(flags, ':') : NULL;
-	if (!flags)
-		return " ";
-	end = strchr(flags, '\n');
-	if (end)
-		strcpy(end, " ");
-	return flags + 1;
-}
-
-static const char *cpu_has(const char *flags, const char *word)
-{
-	char spaced[64];
-
-	snprintf(spaced, sizeof(spaced), " %s ", word);
-	return strstr(flags, spaced) ? "true" : "false";
-}
-
 /* The word in brackets, as in "always [madvise] never". */
 static void chosen_word(const char *path, char *word, size_t size)
 {
@@ -116,7 +91,8 @@ void protocol_boot(void)
 	protocol_string(text);
 	printf(",\"cpus\":%u,\"nodes\":%u,\"counters\":\"%s\",\"pcid\":%s,\"invpcid\":%s",
 	       count_in_list("/sys/devices/system/cpu/online"), count_in_list("/sys/devices/system/node/online"),
-	       counters_in_kernel() ? "ceasefire" : "generic", cpu_has(flags, "pcid"), cpu_has(flags, "invpcid"));
+	       counters_in_kernel() ? "ceasefire" : "generic", cpu_has_flag("pcid") ? "true" : "false",
+	       cpu_has_flag("invpcid") ? "true" : "false");
 	/* Without the blank on either side. */
 	printf(",\"cpu_flags\":\"%.*s\"", flags_length > 2 ? flags_length - 2 : 0, flags + 1);
 	file_read("/sys/devices/system/cpu/vulnerabilities/meltdown", text, sizeof(text));
@@ -176,6 +152,8 @@ void protocol_run(const struct outcome *outcome)
 		print_count("sent", run->expect_sent);
 		putchar(',');
 		print_count("received", run->expect_received);
+		putchar(',');
+		print_count("tlbsync", run->expect_tlbsync);
 		putchar('}');
 	}
 	print_mechanisms(outcome->mechanism);

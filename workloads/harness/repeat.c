@@ -151,6 +151,8 @@ static void work(struct outcome *outcome, const struct arguments *arguments)
 	error = team_place(run);
 	if (!error && !workload->own_processes)
 		error = team_start(run);
+	if (!error)
+		error = warm_up(run);
 	/* Teardown relies on what setup stores, even on a setup that failed. */
 	if (!error) {
 		if (workload->setup)
@@ -195,6 +197,7 @@ int repeat_run(struct outcome *outcome, const struct arguments *arguments, unsig
 		.checksum = CHECKSUM_SEED,
 		.expect_sent = -1,
 		.expect_received = -1,
+		.expect_tlbsync = -1,
 	};
 	current = outcome;
 	pid = fork();

@@ -2,7 +2,7 @@
 //! Printed command = run command: what a request prints is parsed to the same request, for many of them.
 
 use crate::args::{Arguments, Part, Verb};
-use ceasefire_run::kernels::{Kernels, Source};
+use ceasefire_run::kernels::{Kernels, Source, Tree};
 use ceasefire_run::luggage::{Luggage, Program};
 use ceasefire_run::machine::{Emulator, MachineSpec};
 use ceasefire_run::mmtests;
@@ -80,7 +80,10 @@ impl Random {
             modes: self.words(2, &["off", "idle", "full"]),
             source: match self.below(3) {
                 0 => Source::Image(self.path()),
-                1 => Source::Tree(self.path()),
+                1 => Source::Tree(Tree {
+                    dir: self.path(),
+                    config: (0..self.below(3)).map(|_| self.path()).collect(),
+                }),
                 _ => Source::Recipes,
             },
         }
@@ -108,6 +111,7 @@ impl Random {
                     "hardware,seed=7,psc=0",
                     "adversary,speculation-us=0",
                     "entries=64,ways=4,insert=on",
+                    "hardware,broadcast=late,broadcast-pages=64",
                 ];
                 Tlb::parse(random.one(&specs)).expect("a spec")
             }),

@@ -389,7 +389,7 @@ pub struct Storm {
     pub cpus: Vec<u32>,
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
+pub fn seconds(text: &str) -> Result<Duration, String> {
     let (number, unit) = match text.find(|c: char| !c.is_ascii_digit() && c != '.') {
         Some(at) => text.split_at(at),
         None => (text, "s"),

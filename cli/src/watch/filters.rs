@@ -55,7 +55,7 @@ fn process_of(id: u32) -> Option<u32> {
     status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
 }
 
-fn cgroup(path: &Path) -> Result<Cgroup> {
+pub fn cgroup(path: &Path) -> Result<Cgroup> {
     let refused = |why: String| {
         Error::usage(format!("cannot watch the cgroup {}: {why}", path.display()))
             .remedy("name its directory in the unified hierarchy, such as /sys/fs/cgroup/system.slice")

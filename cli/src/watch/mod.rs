@@ -7,7 +7,7 @@ mod compare;
 #[cfg(feature = "watch")]
 mod environment;
 #[cfg(feature = "watch")]
-mod filters;
+pub(crate) mod filters;
 #[cfg(feature = "watch")]
 mod isolated;
 mod lines;

@@ -20,6 +20,10 @@ pub const TRAPS: [(&str, &str); 11] = [
     ("software-bit", "synced"),
 ];
 
+/// Breaks of ABIS that show only where page tables are replicated: tests/composed.rs.
+pub const BREAKS_WITH_REPLICAS: [&str; 3] =
+    ["hidden-unrevealed", "hidden-again-nofault", "request-hides-replicated"];
+
 /// Warnings are shown.
 const WORDS: &str = "loglevel=5";
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Is each deliberate break of mode full caught?
 
-use super::common::checked::{self, consoles, counted, lab, TRAPS};
+use super::common::checked::{self, consoles, counted, lab, BREAKS_WITH_REPLICAS, TRAPS};
 use super::common::{results, root, Scratch};
 use super::{kernel, PRIVATE};
 use serde_json::Value;
@@ -153,13 +153,14 @@ fn each_break_is_known() {
     );
     let known: BTreeSet<String> = checked::mutants(&list).into_iter().collect();
     let of_idle = TRAPS.iter().map(|(mutant, _)| *mutant);
-    let of_full = BREAKS.iter().map(|one| one.0).chain(HARMLESS);
-    let here: BTreeSet<String> = of_idle.chain(of_full).map(String::from).collect();
+    let of_full: Vec<&str> =
+        BREAKS.iter().map(|one| one.0).chain(HARMLESS).chain(BREAKS_WITH_REPLICAS).collect();
+    let here: BTreeSet<String> = of_idle.chain(of_full.iter().copied()).map(String::from).collect();
     assert_eq!(here, known, "the kernel has other breaks");
 
     let page = "docs/reference/breaks.md";
     let text = fs::read_to_string(root().join(page)).expect(page);
-    for name in BREAKS.iter().map(|one| one.0).chain(HARMLESS) {
+    for name in of_full {
         assert!(text.contains(&format!("`{name}`")), "{page} has no {name}");
     }
 }

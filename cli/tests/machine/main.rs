@@ -15,7 +15,7 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 /// The options under which the rules must hold: for the CPU, and for the guest's command line.
-const SHAPES: [(&str, &str); 13] = [
+const SHAPES: [(&str, &str); 18] = [
     ("tlb-oracle=on", "oracle"),
     ("tlb-oracle=on,tlb-insert=on", "oracle insert"),
     ("tlb-oracle=on,tlb-insert=on,tlb-count=on", "oracle insert count"),
@@ -32,6 +32,17 @@ const SHAPES: [(&str, &str); 13] = [
     ("tlb-oracle=on", "oracle nodes"),
     ("tlb-oracle=on,tlb-insert=on,tlb-psc=32,tlb-access-bit=denied", "oracle insert psc=32 denied nodes"),
     ("tlb-oracle=on,tlb-psc=32,tlb-speculation-us=20", "oracle psc=32 speculation nodes"),
+    ("tlb-oracle=on,invlpgb=on", "oracle broadcast"),
+    ("tlb-oracle=on,invlpgb=on,tlb-psc=32,tlb-broadcast=late", "oracle psc=32 broadcast late"),
+    ("tlb-oracle=on,invlpgb=on,tlb-psc=32,tlb-insert=on", "oracle psc=32 broadcast insert nodes"),
+    (
+        "tlb-oracle=on,invlpgb=on,tlb-psc=32,tlb-access-bit=denied,tlb-speculation-us=20",
+        "oracle psc=32 denied speculation broadcast",
+    ),
+    (
+        "tlb-oracle=on,invlpgb=on,tlb-broadcast=late,tlb-psc=32,tlb-speculation-us=20",
+        "oracle psc=32 speculation broadcast late",
+    ),
 ];
 /// The values of tlb-access-bit; but for the first, the guest is told by a word of the same name.
 const ACCESS_BITS: [&str; 3] = ["ideal", "dirty", "denied"];
@@ -44,6 +55,12 @@ const QUESTIONS: u32 = 10_000;
 /// Breaks of the oracle or of the machine that must make the oracle and behaviour differ.
 const CANARY_KILLERS: [&str; 4] =
     ["oracle-blind", "oracle-reports-stale", "oracle-current-pcid", "pcid-ignored"];
+/// The same where CPUs invalidate by broadcasts, as late as can be.
+const BROADCAST_KILLERS: [&str; 4] =
+    ["oracle-hides-pending", "tlbsync-does-nothing", "invlpgb-keeps-fast", "invlpgb-skips-others"];
+/// Options for the CPU, words for the guest.
+const BROADCASTS: [(&str, &str); 3] =
+    [("", ""), (",invlpgb=on", " broadcast"), (",invlpgb=on,tlb-broadcast=late", " broadcast late")];
 const SEEDED: u32 = 907;
 const PAGE: &str = "docs/reference/machine-rules.md";
 
@@ -124,7 +141,7 @@ struct Break {
 
 /// The options that a rule needs, for the CPU and for the guest.
 fn options_for(rule: &Rule) -> (Vec<String>, Vec<&'static str>) {
-    let table: [(&str, &str, &str); 8] = [
+    let table: [(&str, &str, &str); 10] = [
         ("STRUCTURES", "tlb-psc=32", "psc=32"),
         ("SPECULATION", "tlb-speculation-us=20", "speculation"),
         ("BOUNDED", "tlb-entries=64", "entries=64"),
@@ -133,6 +150,8 @@ fn options_for(rule: &Rule) -> (Vec<String>, Vec<&'static str>) {
         ("COUNT", "tlb-count=on", "count"),
         ("NO_PCID", "-pcid,-invpcid", ""),
         ("NODES", "", "nodes"),
+        ("BROADCAST", "invlpgb=on", "broadcast"),
+        ("LATE", "tlb-broadcast=late", "late"),
     ];
     let needed = || table.iter().filter(|(need, _, _)| rule.needs(need));
     let options = needed().map(|(_, option, _)| option.to_string()).filter(|option| !option.is_empty());
@@ -307,9 +326,10 @@ fn canary_field(said: &Said, name: &str) -> u64 {
 #[test]
 fn the_oracle_agrees_with_what_every_vcpu_reads() {
     let kit = Kit::new();
-    let words = format!("canary={QUESTIONS}");
-    for (threads, vcpus) in [(Threads::Single, 4), (Threads::Single, 8), (Threads::Multi, 2)] {
-        let said = Boot::new(ADVERSARY, threads, vcpus, &words).run(&kit);
+    let hosts = [(Threads::Single, 4), (Threads::Single, 8), (Threads::Multi, 2)];
+    for ((threads, vcpus), (cpu, more)) in hosts.iter().flat_map(|host| BROADCASTS.map(|b| (*host, b))) {
+        let cpu = format!("{ADVERSARY}{cpu}");
+        let said = Boot::new(&cpu, threads, vcpus, &format!("canary={QUESTIONS}{more}")).run(&kit);
         assert!(said.is_whole(), "{said}");
         assert_eq!(canary_field(&said, "wrong"), 0, "{said}");
         assert_eq!(canary_field(&said, "questions"), u64::from(QUESTIONS), "{said}");
@@ -318,6 +338,7 @@ fn the_oracle_agrees_with_what_every_vcpu_reads() {
         assert!(held * 10 > canary_field(&said, "reads"), "{said}");
         assert!(canary_field(&said, "old") * 2 > held, "{said}");
         assert!(canary_field(&said, "excused") * 20 < held, "{said}");
+        assert_eq!(canary_field(&said, "dropped") > 0, !more.is_empty(), "{said}");
         println!("{}", said.line("canary ok").unwrap_or_default());
     }
 }
@@ -325,9 +346,12 @@ fn the_oracle_agrees_with_what_every_vcpu_reads() {
 #[test]
 fn a_wrong_oracle_is_found_out() {
     let kit = Kit::new();
-    for mutant in CANARY_KILLERS {
-        let cpu = format!("{ADVERSARY},tlb-mutant={mutant}");
-        let said = Boot::new(&cpu, Threads::Single, 4, "canary=2000").run(&kit);
+    let (late, words) = BROADCASTS[2];
+    let all = CANARY_KILLERS.map(|mutant| (mutant, "", ""));
+    let all = all.into_iter().chain(BROADCAST_KILLERS.map(|mutant| (mutant, late, words)));
+    for (mutant, cpu, words) in all {
+        let cpu = format!("{ADVERSARY}{cpu},tlb-mutant={mutant}");
+        let said = Boot::new(&cpu, Threads::Single, 4, &format!("canary=2000{words}")).run(&kit);
         assert!(canary_field(&said, "wrong") > 0, "{mutant} is not noticed: {said}");
     }
 }
@@ -374,9 +398,11 @@ fn random_values_get_the_right_fault() {
     let seed = std::env::var("CEASEFIRE_FUZZ_SEED").unwrap_or_else(|_| "1".into());
     let limit = seconds.parse::<u64>().expect("CEASEFIRE_FUZZ_SECONDS is a number") * 3 + 60;
     let adversary = format!("{ADVERSARY},tlb-insert=on");
+    let late = format!("{ADVERSARY},invlpgb=on,tlb-broadcast=late");
     let shapes = [
         (adversary.as_str(), Threads::Single, 4, "oracle insert "),
-        ("tlb-oracle=on", Threads::Multi, 2, "oracle nodes "),
+        (late.as_str(), Threads::Single, 4, "oracle broadcast late "),
+        ("tlb-oracle=on,invlpgb=on", Threads::Multi, 2, "oracle nodes broadcast "),
         (STOCK, Threads::Single, 2, ""),
     ];
     for (cpu, threads, vcpus, words) in shapes {
@@ -411,6 +437,10 @@ fn need_in_words(need: &str) -> &str {
         "COUNT" => "tlb-count",
         "NODES" => "nodes",
         "ONE_NODE" => "one node",
+        "BROADCAST" => "invlpgb",
+        "NO_BROADCAST" => "no invlpgb",
+        "EARLY" => "early broadcasts",
+        "LATE" => "late broadcasts",
         "CPUS2" => "2 vCPUs",
         "CPUS4" => "4 vCPUs",
         "LA57" => "la57",
@@ -434,8 +464,9 @@ fn page_of(rules: &[Rule]) -> String {
          volume and section (paging is chapter 4 of 3A). The other sources are pages beside this one. A rule about some values\n\
          of `tlb-access-bit` is tried, and broken, with each of them.\n\n\
          Two longer tests stand beside the rules. `canary.c` repoints entries while all vCPUs use them, asks the oracle who\n\
-         holds what, lets all read, and compares, 10,000 times. `fuzz.c` throws random values at CR0, CR3, CR4, INVPCID and\n\
-         MSRs on all vCPUs and compares the faults with a model of its own (`make machine-fuzz`: five minutes).\n\n\
+         holds what, lets all read, and compares, 10,000 times, with broadcasts and without. `fuzz.c` throws random values at\n\
+         CR0, CR3, CR4, INVPCID, INVLPGB and MSRs on all vCPUs and compares the faults with a model of its own\n\
+         (`make machine-fuzz`: five minutes).\n\n\
          `UPDATE_EXPECT=1 make test-machine` writes this page; a test compares it with the source.\n\n",
     );
     for rule in rules {

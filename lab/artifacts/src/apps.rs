@@ -85,7 +85,7 @@ struct Build<'a> {
 impl Build<'_> {
     fn run(&self) -> Result<Facts> {
         disk::require(self.directory, NEEDS_MIB)?;
-        let apt = Apt::open(self.context)?;
+        let apt = Apt::open(self.context, None)?;
         let all = self.closure(&apt)?;
         let is_likely =
             |package: &&Package| self.packages.contains(&package.name) || package.may_hold_libraries();

@@ -6,6 +6,7 @@ use crate::steps::read_toml;
 use ceasefire_base::{Error, Result};
 use serde::Deserialize;
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// base.toml: which source everything applies to.
@@ -17,6 +18,15 @@ pub struct Base {
     pub tarball: String,
     /// Upstream series; a version of another series is never taken.
     pub series: String,
+    /// A suite of Debian that has the package, where those of this machine's release do not. Nothing is installed from it.
+    #[serde(default)]
+    pub suite: Option<String>,
+    /// The base that has the fragments of a kernel's configuration which this one has not.
+    #[serde(default)]
+    pub fragments: Option<String>,
+    /// Symbols of these fragments that the source does not have, and why.
+    #[serde(default)]
+    pub gone: BTreeMap<String, String>,
     pub checked: Vec<Checked>,
     /// Of a kernel's source.
     #[serde(default)]

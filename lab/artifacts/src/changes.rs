@@ -148,9 +148,10 @@ impl Changes {
         self.patches.iter().try_for_each(|patch| apply_patch(context, patch, tree, log))
     }
 
-    /// Would every patch apply? The tree is not changed: copies of the files they touch are, in `scratch`.
-    pub fn would_apply(&self, tree: &Path, scratch: &Path) -> Result<bool> {
-        for patch in &self.patches {
+    /// How many patches would apply, from the first on? The tree is not changed: copies of the files they touch are, in
+    /// `scratch`.
+    pub fn applying(&self, tree: &Path, scratch: &Path) -> Result<usize> {
+        for (count, patch) in self.patches.iter().enumerate() {
             let text = fs::read_to_string(patch).map_err(|error| disk::error("read", patch, &error))?;
             for name in touched(&text) {
                 let (from, to) = (tree.join(&name), scratch.join(&name));
@@ -162,10 +163,10 @@ impl Changes {
                 fs::copy(&from, &to).map_err(|error| disk::error("write", &to, &error))?;
             }
             if !exec::capture(&patch_command(patch, scratch), None)?.status.success() {
-                return Ok(false);
+                return Ok(count);
             }
         }
-        Ok(true)
+        Ok(self.patches.len())
     }
 }
 
@@ -302,9 +303,11 @@ mod tests {
         };
         let patches = vec![patch("1", "one", "two"), patch("2", "two", "three")];
         let mut changes = Changes { layers: Vec::new(), patches };
-        assert!(changes.would_apply(&tree, &scratch.join("a")).expect("tried"));
+        assert_eq!(changes.applying(&tree, &scratch.join("a")).expect("tried"), changes.patches.len());
+        changes.patches.push(patch("3", "one", "four"));
+        assert_eq!(changes.applying(&tree, &scratch.join("b")).expect("tried"), 2, "the first two");
         changes.patches.remove(0);
-        assert!(!changes.would_apply(&tree, &scratch.join("b")).expect("tried"));
+        assert_eq!(changes.applying(&tree, &scratch.join("c")).expect("tried"), 0);
         assert_eq!(fs::read_to_string(tree.join("mm/a.c")).expect("there"), "one\n");
         fs::remove_dir_all(dir).expect("removed");
     }

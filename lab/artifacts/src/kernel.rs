@@ -13,7 +13,7 @@ use crate::changes::Changes;
 use crate::debian::apt::PackageKind;
 use crate::recipe;
 use crate::source::source;
-use crate::{hash, steps, Context};
+use crate::{hash, kconfig, steps, Context};
 use ceasefire_base::{disk, Error, Result};
 use ceasefire_mechanism::Mechanism;
 use plan::{Origin, Plan};
@@ -78,38 +78,32 @@ pub fn build(context: &Context, name: &str) -> Result<KernelImage> {
     entry.image(name, &source.version, Some(source.is_checked), series_hash)
 }
 
+/// A kernel tree of the user's own, and fragments of configuration over those of the named kernel.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tree {
+    pub dir: PathBuf,
+    pub config: Vec<PathBuf>,
+}
+
 /// The user's own tree with a named kernel's configuration. The tree is copied and never written to.
-/// The lab's counters are added where they apply; where not, the generic ones serve.
-pub fn build_from_tree(context: &Context, dir: &Path, spec_name: &str) -> Result<KernelImage> {
+/// The lab's counters are added as far as they apply; where they do not, the generic ones serve.
+pub fn build_from_tree(context: &Context, own_tree: &Tree, spec_name: &str) -> Result<KernelImage> {
     let spec = find(context, spec_name)?;
     let base = recipe::base_of(&context.root, &spec)?;
     let architecture = base.architecture()?;
-    let tree = check_tree(dir)?;
+    let tree = check_tree(&own_tree.dir)?;
     let own = Path::new("arch").join(&architecture.directory);
     if !tree.join(&own).is_dir() {
         return Err(Error::usage(format!("{} has no {}", tree.display(), own.display()))
             .remedy(format!("kernel {spec_name} is for {}: choose another --kernel", architecture.name)));
     }
     context.ensure(&packages_of(&spec, architecture))?;
-    let (wishes, fragments) = recipe::read_fragments(&context.root, &spec)?;
-    let mut changes = recipe::changes(&context.root, &spec)?;
-    // A tree that has them already, or that they do not fit, is built as it is.
-    let has_overlay = changes.layers.iter().any(|layer| layer.targets().any(|file| tree.join(file).exists()));
-    if has_overlay || !would_apply(&changes, &tree)? {
-        if !has_overlay && !spec.modes.is_empty() {
-            return Err(Error::failed(format!(
-                "the patches of kernel {spec_name} do not fit {}",
-                tree.display()
-            ))
-            .remedy("use a tree of the version in its base.toml, or --kernel vanilla"));
-        }
-        if !has_overlay {
-            context
-                .progress
-                .note("the lab's patches do not fit this tree; it is built as it is, with generic counters");
-        }
-        changes = Changes::default();
+    let (mut wishes, mut fragments) = recipe::read_fragments(&context.root, &spec)?;
+    for path in &own_tree.config {
+        kconfig::add_fragment(&mut wishes, &fragment_name(path), &read_fragment(path)?);
+        fragments.push(path.clone());
     }
+    let changes = fitting(context, &spec, &tree)?;
     let series_hash = changes.hash()?;
     let step = context.progress.step("kernel source: look through the tree");
     let state = tree_state(&tree)?;
@@ -139,10 +133,62 @@ fn packages_of<'a>(spec: &'a KernelSpec, architecture: &'a Architecture) -> Vec<
     PACKAGES.into_iter().chain(more.map(String::as_str)).collect()
 }
 
-fn would_apply(changes: &Changes, tree: &Path) -> Result<bool> {
+fn fragment_name(path: &Path) -> String {
+    path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn read_fragment(path: &Path) -> Result<String> {
+    fs::read_to_string(path).map_err(|error| {
+        Error::usage(format!("cannot read the fragment {}: {}", path.display(), disk::reason(&error)))
+            .remedy("give --config a file with lines CONFIG_NAME=VALUE")
+    })
+}
+
+/// What of a kernel's changes a tree of another version takes: all of them, as they are for its own base or for another;
+/// of a kernel without modes as many as apply, from the first on; of a tree that has them already none.
+fn fitting(context: &Context, spec: &KernelSpec, tree: &Path) -> Result<Changes> {
+    let own = recipe::changes(&context.root, spec)?;
+    if own.layers.iter().any(|layer| layer.targets().any(|file| tree.join(file).exists())) {
+        return Ok(Changes::default());
+    }
+    let mut most = 0;
+    let mut best = Changes::default();
+    for base in recipe::bases(&context.root, &spec.base)? {
+        let changes = recipe::changes(&context.root, &KernelSpec { base, ..spec.clone() })?;
+        let count = applying(&changes, tree)?;
+        if count == changes.patches.len() {
+            return Ok(changes);
+        }
+        if count > most {
+            most = count;
+            best = Changes { patches: changes.patches[..count].to_vec(), layers: changes.layers };
+        }
+    }
+    if !spec.modes.is_empty() {
+        return Err(Error::failed(format!(
+            "the patches of kernel {} do not fit {}",
+            spec.name,
+            tree.display()
+        ))
+        .remedy("use a tree of the version in its base.toml, or --kernel vanilla"));
+    }
+    context.progress.note(match most {
+        0 => {
+            "the lab's patches do not fit this tree; it is built as it is, with generic counters".to_string()
+        }
+        _ => format!(
+            "of the lab's {} patches the first {most} fit this tree; what the others count is not counted",
+            own.patches.len()
+        ),
+    });
+    Ok(best)
+}
+
+/// How many of the patches apply, one after the other.
+fn applying(changes: &Changes, tree: &Path) -> Result<usize> {
     let scratch = std::env::temp_dir().join(format!("ceasefire-apply-{}", std::process::id()));
     fs::create_dir_all(&scratch).map_err(|error| disk::error("create", &scratch, &error))?;
-    let result = changes.would_apply(tree, &scratch);
+    let result = changes.applying(tree, &scratch);
     let _ = fs::remove_dir_all(&scratch);
     result
 }

@@ -151,7 +151,7 @@ pub(crate) fn changes(root: &Path, spec: &KernelSpec) -> Result<Changes> {
             .remedy(format!("restore it, or correct kernel/recipes/{}.toml", spec.name)));
         }
         layers.push(Layer::all(room.join("files"))?);
-        hooks.push(hooks_of(&room, &spec.mechanisms));
+        hooks.push(hooks_of(&room, spec));
         let engine = root.join("engine").join(name);
         if engine.is_dir() {
             layers.push(Layer {
@@ -164,9 +164,11 @@ pub(crate) fn changes(root: &Path, spec: &KernelSpec) -> Result<Changes> {
     Changes::of_hooks(&hooks, layers)
 }
 
-/// Where a mechanism's patches are: in hooks/, and in hooks-on-NAME/ those that are others where NAME comes before it.
-fn hooks_of(room: &Path, mechanisms: &[String]) -> Vec<PathBuf> {
-    let earlier = mechanisms.iter().take_while(|name| !room.ends_with(name));
+/// Where a mechanism's patches are: in hooks/, and in hooks-on-NAME/ those that are others on the base NAME, or where the
+/// mechanism NAME comes before it.
+fn hooks_of(room: &Path, spec: &KernelSpec) -> Vec<PathBuf> {
+    let earlier = spec.mechanisms.iter().take_while(|name| !room.ends_with(name));
+    let earlier = std::iter::once(&spec.base).chain(earlier);
     let variants = earlier.map(|name| room.join(format!("hooks-on-{name}"))).filter(|dir| dir.is_dir());
     std::iter::once(room.join("hooks")).chain(variants).collect()
 }
@@ -185,6 +187,16 @@ fn engine_files(engine: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
+/// All bases, this one first.
+pub(crate) fn bases(root: &Path, first: &str) -> Result<Vec<String>> {
+    let dir = root.join("kernel").join(BASES);
+    let entries = fs::read_dir(&dir).map_err(|error| disk::error("list", &dir, &error))?;
+    let mut names: Vec<String> =
+        entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort_by_key(|name| (name != first, name.clone()));
+    Ok(names)
+}
+
 /// The base's own description.
 pub(crate) fn base_of(root: &Path, spec: &KernelSpec) -> Result<Base> {
     Base::read(&root.join("kernel").join(BASES).join(&spec.base))
@@ -195,11 +207,13 @@ pub fn machine_of(context: &Context, spec: &KernelSpec) -> Result<String> {
     Ok(base_of(&context.root, spec)?.architecture()?.machine.clone())
 }
 
-/// A fragment's file: it lies with the base or with one of the mechanisms.
+/// A fragment's file: it lies with the base, with the one that it has its fragments from, or with one of the mechanisms.
 fn fragment(root: &Path, spec: &KernelSpec, name: &str) -> Option<PathBuf> {
     let kernel = root.join("kernel");
+    let lender = base_of(root, spec).ok().and_then(|base| base.fragments);
+    let bases = std::iter::once(spec.base.clone()).chain(lender).map(|base| kernel.join(BASES).join(base));
     let own = spec.mechanisms.iter().map(|mechanism| kernel.join(mechanism));
-    let mut rooms = std::iter::once(kernel.join(BASES).join(&spec.base)).chain(own);
+    let mut rooms = bases.chain(own);
     rooms.find_map(|room| Some(room.join(format!("config/{name}.config"))).filter(|path| path.is_file()))
 }
 
@@ -225,6 +239,8 @@ pub(crate) fn read_fragments(root: &Path, spec: &KernelSpec) -> Result<(Wishes, 
         kconfig::add_fragment(&mut wishes, name, &text);
         paths.push(path);
     }
+    let gone = base_of(root, spec)?.gone;
+    wishes.retain(|symbol, _| !gone.contains_key(symbol));
     Ok((wishes, paths))
 }
 

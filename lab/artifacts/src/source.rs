@@ -50,7 +50,7 @@ fn fetch(context: &Context, base: &Base, kind: PackageKind) -> Result<Source> {
     if context.dry_run {
         return dry_source(context, base, kind);
     }
-    let apt = Apt::open(context)?;
+    let apt = Apt::open(context, base.suite.as_deref())?;
     apt.refresh()?;
     let mut offered = apt.versions(&base.package, kind)?;
     if choose(base, &offered).is_none() {
@@ -120,7 +120,7 @@ fn dry_source(context: &Context, base: &Base, kind: PackageKind) -> Result<Sourc
         }
     };
     // Only files of ours in the cache are written: a private list with source packages, so that no root is needed.
-    let apt = Apt::open(context)?;
+    let apt = Apt::open(context, base.suite.as_deref())?;
     exec::print_line(&Command::new("mkdir").arg("-p").arg(&dir).to_shell());
     exec::print_line(&apt.command("apt-get").arg("update").to_shell());
     exec::print_line(&apt.command("apt-get").args(words).arg(what).cwd(&dir).to_shell());

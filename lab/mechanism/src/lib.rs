@@ -41,6 +41,16 @@ pub struct Mechanism {
     /// The file in sysfs that says the mode and takes another.
     #[serde(default)]
     pub switch: Option<String>,
+    /// Without a switch: what the second of its two modes needs of the processor, as CPUID announces it
+    /// (`0x80000008.ebx.3`). With it, the kernel is in the first one only if its command line says so.
+    #[serde(default)]
+    pub cpuid: Option<String>,
+    /// How long at most a process sends shootdowns, until they interrupt nobody, before it is measured. With `cpuid`.
+    #[serde(default)]
+    pub warm_up_ms: Option<u32>,
+    /// On more CPUs than this the flushes of a process are broadcast by the processor, and interrupt nobody. With `cpuid`.
+    #[serde(default)]
+    pub broadcasts_over: Option<u32>,
     /// What stands in the kernel's log before the mode that it stays in, when it refuses one.
     #[serde(default)]
     pub refusal: Option<String>,
@@ -89,7 +99,7 @@ pub struct Demo {
 #[serde(deny_unknown_fields)]
 pub struct Need {
     pub modes: Vec<String>,
-    /// A setting of `--tlb`.
+    /// A setting of `--tlb`: `KEY=VALUE`, or `KEY=VALUE|VALUE`.
     pub tlb: String,
     /// Behind "mode X ".
     pub because: String,
@@ -157,8 +167,18 @@ impl Mechanism {
         if unique.len() != self.modes.len() || !self.modes.iter().all(|mode| is_word(mode)) {
             return Err("modes must differ, and be made of a-z, 0-9, - and _".into());
         }
-        if !self.modes.is_empty() && (self.boot.is_none() || self.switch.is_none()) {
-            return Err("modes need `boot`, which chooses one, and `switch`, which says it".into());
+        if !self.modes.is_empty() && (self.boot.is_none() || self.switch.is_some() == self.cpuid.is_some()) {
+            return Err("modes need `boot`, which chooses one, and `switch` or `cpuid`, which says it".into());
+        }
+        if self.cpuid.as_ref().is_some_and(|feature| self.modes.len() != 2 || !is_feature(feature)) {
+            return Err(
+                "`cpuid` is LEAF.REGISTER.BIT, as in 0x80000008.ebx.3, and goes with two modes".into()
+            );
+        }
+        for (key, value) in [("warm_up_ms", self.warm_up_ms), ("broadcasts_over", self.broadcasts_over)] {
+            if value.is_some_and(|value| value == 0 || self.cpuid.is_none()) {
+                return Err(format!("`{key}` is more than 0, and goes with `cpuid`"));
+            }
         }
         for (key, path) in [("switch", &self.switch), ("counters", &self.counters)] {
             if path.as_ref().is_some_and(|path| !is_path(path)) {
@@ -225,14 +245,29 @@ impl Mechanism {
     pub fn argument(&self) -> String {
         let mut words = vec![self.name.clone()];
         words.extend(self.switch.iter().map(|path| format!("switch={path}")));
+        if let (Some(feature), Some(boot), [first, second]) = (&self.cpuid, &self.boot, &self.modes[..]) {
+            words.push(format!("cpuid={feature},first={boot}={first},second={second}"));
+        }
         words.extend(self.counters.iter().map(|path| format!("counters={path}")));
         words.extend(self.prctl.map(|number| format!("prctl={number:#x}")));
         words.extend(self.opt_in.then(|| "opt-in".to_string()));
+        words.extend(self.warm_up_ms.map(|time| format!("warm-up={time}")));
+        words.extend(self.broadcasts_over.map(|cpus| format!("broadcasts-over={cpus}")));
         words.extend(self.flush_functions.iter().map(|function| format!("flush={function}")));
         let names = self.names();
         words.extend(names.levels().map(|name| format!("level={name}")));
         words.join(",")
     }
+}
+
+/// LEAF.REGISTER.BIT
+fn is_feature(text: &str) -> bool {
+    let parts: Vec<&str> = text.split('.').collect();
+    let [leaf, register, bit] = parts[..] else { return false };
+    let is_leaf = leaf.strip_prefix("0x").is_some_and(|digits| u32::from_str_radix(digits, 16).is_ok());
+    is_leaf
+        && ["eax", "ebx", "ecx", "edx"].contains(&register)
+        && bit.parse::<u32>().is_ok_and(|bit| bit < 32)
 }
 
 /// A name of a folder, a mode or a counter: it stands in file names, on command lines and in JSON.

@@ -145,3 +145,19 @@ fn every_mechanism_of_the_checkout_is_well_described() {
         assert!(mechanism.argument().len() < 2048, "{}", mechanism.argument());
     }
 }
+
+#[test]
+fn a_feature_of_the_processor_stands_for_a_switch() {
+    let switch = "switch = \"/sys/kernel/mm/toy/mode\"\n";
+    let feature = "cpuid = \"0x80000008.ebx.3\"\n";
+    for bad in ["ebx.3", "0x80000008.ebx", "0x80000008.rbx.3", "0x80000008.ebx.32", "80000008.ebx.3"] {
+        let said = refused((switch, &format!("cpuid = \"{bad}\"\n")));
+        assert!(said.contains("LEAF.REGISTER.BIT"), "{said}");
+    }
+    assert!(refused((switch, "")).contains("`switch` or `cpuid`"));
+    assert!(refused((switch, &format!("{switch}{feature}"))).contains("`switch` or `cpuid`"));
+    assert!(refused((switch, &format!("{switch}warm_up_ms = 300\n"))).contains("goes with `cpuid`"));
+    let toy = Mechanism::parse("toy", &TEXT.replacen(switch, feature, 1)).expect("parses");
+    let words = toy.argument();
+    assert!(words.starts_with("toy,cpuid=0x80000008.ebx.3,first=toy=off,second=on,counters="), "{words}");
+}

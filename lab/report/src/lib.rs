@@ -4,6 +4,7 @@ mod ceiling;
 mod chart;
 mod compare_table;
 mod cost;
+mod designs;
 mod finding;
 mod net;
 mod numbers;
@@ -17,6 +18,7 @@ pub mod selftests;
 mod summary;
 mod svg;
 pub mod table;
+mod trials;
 mod walks;
 
 pub use compare_table::{regression, render as comparison};

@@ -4,12 +4,14 @@
 
 use crate::ceiling::{ceiling_table, is_ceiling};
 use crate::cost::{cost_table, is_cost};
+use crate::designs::{designs_table, is_designs};
 use crate::net::{is_net, net_table};
 use crate::numbers::{figure, grouped, in_cell, median};
 use crate::paper::blocks;
 use crate::picture;
 use crate::rows::list;
 use crate::summary::{Change, Line, Rise, Summary};
+use crate::trials::{self, Trials};
 use crate::walks::{is_walks, walks_table};
 use ceasefire_base::text::{count, width, wrap};
 use ceasefire_base::{disk, Error, Result};
@@ -59,6 +61,9 @@ pub fn publish(root: &Path, bytes: &[u8], name: &str, kept_as: &str) -> Result<V
         }
         blocks::reduced(&mut paper);
         (file_of_paper(paper.table()), serde_json::to_string(&paper))
+    } else if Trials::is_meant(bytes) {
+        let kept = Trials::from_json(bytes, name)?.to_kept(name)?;
+        return keep(root, trials::FILE, &kept);
     } else {
         let results = Results::from_json(bytes, name)?;
         results.reportable()?;
@@ -76,13 +81,16 @@ pub fn publish(root: &Path, bytes: &[u8], name: &str, kept_as: &str) -> Result<V
     let text =
         text.map_err(|error| Error::failed(format!("the results cannot be written as JSON: {error}")))?;
     // A row a line, so that a change can be read.
-    let text = text.replace("},{\"workload\"", "},\n{\"workload\"") + "\n";
+    keep(root, &file, &(text.replace("},{\"workload\"", "},\n{\"workload\"") + "\n"))
+}
+
+fn keep(root: &Path, file: &str, text: &str) -> Result<Vec<PathBuf>> {
     let data = root.join(DATA);
     fs::create_dir_all(&data).map_err(|error| disk::error("create", &data, &error))?;
-    let kept = data.join(&file);
+    let kept = data.join(file);
     let mut changed = Vec::new();
-    if fs::read_to_string(&kept).ok().as_ref() != Some(&text) {
-        write(&kept, &text)?;
+    if fs::read_to_string(&kept).ok().as_deref() != Some(text) {
+        write(&kept, text)?;
         changed.push(kept);
     }
     for (path, _, new) in differing(root)? {
@@ -116,6 +124,9 @@ fn differing(root: &Path) -> Result<Vec<(PathBuf, Vec<String>, String)>> {
             blocks.extend(blocks::blocks(&Paper::from_json(&bytes, &file)?));
         }
     }
+    if let Some(bytes) = kept(root, trials::FILE)? {
+        blocks.insert(trials::BLOCK.into(), Trials::from_json(&bytes, trials::FILE)?.table());
+    }
     for file in others(root)? {
         let Some(bytes) = kept(root, &file)? else { continue };
         let results = Results::from_json(&bytes, &file)?;
@@ -138,6 +149,7 @@ fn table(results: &Results) -> Result<String> {
         () if is_ceiling(results) => ceiling_table(results),
         () if is_net(results) => net_table(results),
         () if is_cost(results) => cost_table(results),
+        () if is_designs(results) => Ok(designs_table(results, &compared(results)?)),
         () if is_walks(results) => Ok(walks_table(results, &compared(results)?)),
         () => Ok(demo_table(results, &compared(results)?)),
     }
@@ -166,10 +178,12 @@ fn file_of_paper(evaluation: &Evaluation) -> String {
 fn file_of(name: &str) -> Result<String> {
     let is_word = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-');
     let file = format!("{name}{ENDING}");
-    match is_word && !EVALUATIONS.iter().any(|evaluation| file_of_paper(evaluation) == file) {
+    let is_other =
+        file == trials::FILE || EVALUATIONS.iter().any(|evaluation| file_of_paper(evaluation) == file);
+    match is_word && !is_other {
         true => Ok(file),
         false => Err(Error::usage(format!("results cannot be kept as '{name}'"))
-            .remedy("give --as a name of small letters and dashes, other than a paper's")),
+            .remedy("give --as a name of small letters and dashes, other than a paper's or deter's")),
     }
 }
 
@@ -185,7 +199,7 @@ fn others(root: &Path) -> Result<Vec<String>> {
         let name = entry.map_err(|error| disk::error("read", &data, &error))?.file_name();
         let name = name.to_string_lossy().into_owned();
         let is_paper = EVALUATIONS.iter().any(|evaluation| file_of_paper(evaluation) == name);
-        if name.ends_with(ENDING) && name != DEMO && !is_paper {
+        if name.ends_with(ENDING) && name != DEMO && name != trials::FILE && !is_paper {
             found.push(name);
         }
     }

@@ -200,10 +200,13 @@ fn the_page_says_what_the_tlbs_were_like() {
         speculation_us: Some(100),
         seed: Some(7),
         insert: Some(true),
+        broadcast: Some("late".into()),
+        broadcast_pages: Some(8),
     });
     let html = report::html(&results).expect("a report");
     let words = "hardware,seed=7: access bits dirty, 1536 entries of 12 ways, paging-structure cache of 64, \
-                 a speculative walk every 100 µs, seed 7, insertion by the kernel, which no processor has";
+                 a speculative walk every 100 µs, seed 7, insertion by the kernel, which no processor has, \
+                 INVLPGB and TLBSYNC as AMD's processors have, late";
     assert!(html.contains(words), "{html}");
 }
 

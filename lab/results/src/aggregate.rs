@@ -281,12 +281,18 @@ impl<'a> Group<'a> {
             ipi_targets_per_unit: self.per_unit("ipi_targets"),
             inserts_per_unit: self.per_unit("inserts"),
             insert_ops_per_unit: self.per_unit("insert_ops"),
-            reads_local_per_unit: self.per_unit("reads_local"),
-            reads_remote_per_unit: self.per_unit("reads_remote"),
-            reads_local_leaf_per_unit: self.per_unit("reads_local_leaf"),
-            reads_remote_leaf_per_unit: self.per_unit("reads_remote_leaf"),
-            reads_local_user_per_unit: self.per_unit("reads_local_user"),
-            reads_remote_user_per_unit: self.per_unit("reads_remote_user"),
+            user_interrupts_per_unit: self.per_unit("user_interrupts"),
+            invlpgb_per_unit: self.per_unit("invlpgb"),
+            invlpgb_all_per_unit: self.per_unit("invlpgb_all"),
+            tlbsync_per_unit: self.per_unit("tlbsync"),
+            broadcast_targets_per_unit: self.per_unit("broadcast_targets"),
+            broadcast_hits_per_unit: self.per_unit("broadcast_hits"),
+            reads_local_per_unit: self.by_node("reads_local"),
+            reads_remote_per_unit: self.by_node("reads_remote"),
+            reads_local_leaf_per_unit: self.by_node("reads_local_leaf"),
+            reads_remote_leaf_per_unit: self.by_node("reads_remote_leaf"),
+            reads_local_user_per_unit: self.by_node("reads_local_user"),
+            reads_remote_user_per_unit: self.by_node("reads_remote_user"),
             needed_per_unit: self.per_unit("needed"),
             unasked_per_unit: self.per_unit("unasked"),
             kernel_instructions_per_unit: self.per_unit("kernel_instructions"),
@@ -305,6 +311,11 @@ impl<'a> Group<'a> {
 
     fn per_unit(&self, counter: &str) -> Option<Spread> {
         self.spread(|run| run.counter(counter).map(|count| count as f64 / run.units as f64))
+    }
+
+    /// The machine has these counters with one node, too, where they are 0 and tell nothing.
+    fn by_node(&self, counter: &str) -> Option<Spread> {
+        self.per_unit(counter).filter(|_| self.key.nodes > 1)
     }
 
     /// `alone`: its name among the guest's own counters. Over all repeats, saturating: an absurd count must not wrap to a good one.
@@ -354,9 +365,12 @@ impl<'a> Group<'a> {
             return;
         }
         let Some(promise) = self.runs[0].expect else { return };
-        for (source, expected) in
-            [("sent", promise.sent), ("received", promise.received), ("received_irq", promise.received)]
-        {
+        for (source, expected) in [
+            ("sent", promise.sent),
+            ("received", promise.received),
+            ("received_irq", promise.received),
+            ("tlbsync", promise.tlbsync),
+        ] {
             let Some(expected) = expected else { continue };
             let expected = expected as f64;
             // Without a probe `received` is a copy of the interrupt row: no source of its own.

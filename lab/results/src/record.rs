@@ -51,6 +51,9 @@ pub struct Expect {
     pub sent: Option<u64>,
     #[serde(default)]
     pub received: Option<u64>,
+    /// By the machine's count.
+    #[serde(default)]
+    pub tlbsync: Option<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]

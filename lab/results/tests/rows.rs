@@ -12,12 +12,40 @@ fn run(workload: &str, repeat: u32, units: u64, checksum: &str, counters: &str, 
 }
 
 fn results(runs: &[String]) -> ceasefire_base::Result<Results> {
+    results_of(1, runs)
+}
+
+fn results_of(nodes: u32, runs: &[String]) -> ceasefire_base::Result<Results> {
+    let key = RowKey { nodes, ..sample::key("vanilla", None) };
     let log = format!(
         "{}{{\"kind\":\"verdict\",\"ok\":true,\"runs\":{},\"skips\":0,\"fails\":0}}\n",
         runs.concat(),
         runs.len()
     );
-    aggregate(Default::default(), &[(sample::key("vanilla", None), parse_log(log.as_bytes()))])
+    aggregate(Default::default(), &[(key, parse_log(log.as_bytes()))])
+}
+
+/// The machine counts reads by node with one node, too: as 0.
+#[test]
+fn reads_by_node_are_a_row_s_where_there_are_several_nodes() {
+    let counters = "\"walks\":200,\"reads_local\":0,\"reads_remote\":0,\"reads_local_leaf\":0,\
+                    \"reads_remote_leaf\":0,\"reads_local_user\":0,\"reads_remote_user\":0";
+    let runs = [run("w", 0, 100, "aa", counters, "null")];
+    for (nodes, is_there) in [(1, false), (2, true)] {
+        let results = results_of(nodes, &runs).expect("rows");
+        let row = &results.rows[0];
+        assert_eq!(row.walks_per_unit.expect("walks").median, 2.0);
+        for reads in [
+            row.reads_local_per_unit,
+            row.reads_remote_per_unit,
+            row.reads_local_leaf_per_unit,
+            row.reads_remote_leaf_per_unit,
+            row.reads_local_user_per_unit,
+            row.reads_remote_user_per_unit,
+        ] {
+            assert_eq!(reads.is_some(), is_there, "{nodes} nodes");
+        }
+    }
 }
 
 #[test]
@@ -70,7 +98,8 @@ fn what_was_needed_is_a_figure_or_unknown() {
 #[test]
 fn the_share_of_remote_ptes_is_of_those_that_were_read() {
     let share = |counters: &str| {
-        results(&[run("w", 0, 100, "aa", counters, "null")]).expect("rows").rows[0].remote_leaf_percent()
+        results_of(2, &[run("w", 0, 100, "aa", counters, "null")]).expect("rows").rows[0]
+            .remote_leaf_percent()
     };
     assert_eq!(share("\"reads_local_leaf\":300,\"reads_remote_leaf\":100"), Some(25.0));
     assert_eq!(share("\"reads_local_leaf\":0,\"reads_remote_leaf\":0"), None);

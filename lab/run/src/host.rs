@@ -228,9 +228,10 @@ fn counted(mechanisms: &[Mechanism], logs: &[(RowKey, GuestLog)]) -> Vec<Mechani
     mechanisms.iter().filter(is_counted).cloned().collect()
 }
 
-/// What the workloads are told of mechanisms.
+/// What the workloads are told of mechanisms. Whether a kernel uses what its processor has, only its recipe tells.
 fn told(mechanisms: &[Mechanism]) -> Vec<String> {
-    mechanisms.iter().flat_map(|mechanism| ["--mechanism".to_string(), mechanism.argument()]).collect()
+    let switched = mechanisms.iter().filter(|mechanism| mechanism.cpuid.is_none());
+    switched.flat_map(|mechanism| ["--mechanism".to_string(), mechanism.argument()]).collect()
 }
 
 fn given_program(path: &Path) -> Result<PathBuf> {

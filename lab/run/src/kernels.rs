@@ -4,6 +4,7 @@
 use crate::machine::MachineSpec;
 use crate::plan::distinct;
 use crate::words::Line;
+pub use ceasefire_artifacts::kernel::Tree;
 use ceasefire_artifacts::kernel::{self, KernelImage, KernelSpec};
 use ceasefire_artifacts::{machine, Context};
 use ceasefire_base::{Error, Result};
@@ -29,7 +30,7 @@ pub enum Source {
     /// A finished bzImage of the user's own.
     Image(PathBuf),
     /// A kernel tree of the user's own, built as the recipe says.
-    Tree(PathBuf),
+    Tree(Tree),
 }
 
 /// A kernel and one of its modes.
@@ -74,7 +75,10 @@ impl Kernels {
         match &self.source {
             Source::Recipes => {}
             Source::Image(path) => line.flag("kernel-image", path),
-            Source::Tree(path) => line.flag("kernel-source", path),
+            Source::Tree(tree) => {
+                line.flag("kernel-source", &tree.dir);
+                tree.config.iter().for_each(|path| line.flag("config", path));
+            }
         }
     }
 
@@ -93,7 +97,7 @@ impl Kernels {
                     Some(mode) => Err(no_mode(mode, &image.display().to_string())),
                 };
             }
-            Source::Tree(tree) => drop(kernel::check_tree(tree)?),
+            Source::Tree(tree) => drop(kernel::check_tree(&tree.dir)?),
             Source::Recipes => {}
         }
         let specs = kernel::list(ctx)?;
@@ -234,12 +238,15 @@ fn check_needs(specs: &[KernelSpec], choices: &[Choice], machine: &MachineSpec) 
     Ok(())
 }
 
-/// Is the machine so?
-fn check_need(setting: &str, machine: &MachineSpec) -> Result<()> {
+/// Is the machine so? `KEY=VALUE`, or `KEY=VALUE|VALUE`, of which the first is advised.
+fn check_need(wanted: &str, machine: &MachineSpec) -> Result<()> {
     let tlb = machine.tlb.map_or_else(|| "hardware".to_string(), |tlb| tlb.to_string());
-    if machine.tlb.is_some() && tlb.split(',').any(|word| word == setting) {
+    let (key, values) = wanted.split_once('=').unwrap_or((wanted, ""));
+    let mut settings = values.split('|').map(|value| format!("{key}={value}"));
+    if machine.tlb.is_some() && settings.clone().any(|setting| tlb.split(',').any(|word| word == setting)) {
         return Ok(());
     }
+    let setting = settings.next().unwrap_or_default();
     Err(Error::usage("").remedy(format!("add {setting} to the settings of --tlb: --tlb {tlb},{setting}")))
 }
 
@@ -316,5 +323,21 @@ mod tests {
                 (said, _) => panic!("{mode} {tlb:?}: {said:?}"),
             }
         }
+    }
+
+    #[test]
+    fn one_of_two_settings_is_enough() {
+        let machine = |spec: &str| MachineSpec {
+            tlb: Some(Tlb::parse(spec).expect("a spec")),
+            ..MachineSpec::default()
+        };
+        for spec in ["hardware,broadcast=early", "hardware,broadcast=late"] {
+            check_need("broadcast=early|late", &machine(spec)).expect(spec);
+        }
+        let error = check_need("broadcast=early|late", &machine("hardware")).expect_err("no broadcast");
+        assert!(
+            error.remedy.as_deref().is_some_and(|text| text.ends_with("hardware,broadcast=early")),
+            "{error:?}"
+        );
     }
 }

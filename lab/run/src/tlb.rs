@@ -14,10 +14,12 @@ const PSC_WAYS: u32 = 4;
 /// A second: more would be no speculation at all.
 const SPECULATION_US_MAX: u64 = 1_000_000;
 const SEED_MAX: u64 = u32::MAX as u64;
+const BROADCAST_PAGES_MAX: u64 = 64;
 
 const PRESETS: &str = "stock, plain, hardware, adversary";
 const KEYS: &str =
-    "access-bit=ideal|dirty|denied, entries=N, ways=N, psc=N, speculation-us=N, seed=N, insert=on|off";
+    "access-bit=ideal|dirty|denied, entries=N, ways=N, psc=N, speculation-us=N, seed=N, insert=on|off, \
+     broadcast=off|early|late, broadcast-pages=N";
 
 /// What `denied` was called until there was `dirty`.
 const OLD_DENIED: &str = "intel";
@@ -44,6 +46,17 @@ pub enum AccessBit {
     Denied,
 }
 
+/// When an INVLPGB is done, which AMD's processors have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Broadcast {
+    /// There is none.
+    Off,
+    /// As soon as each vCPU can.
+    Early,
+    /// Not before TLBSYNC.
+    Late,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tlb {
     pub preset: Preset,
@@ -58,6 +71,9 @@ pub struct Tlb {
     pub seed: u32,
     /// The guest may put translations into the TLB without using them; no processor lets it.
     pub insert: bool,
+    pub broadcast: Broadcast,
+    /// How many pages one INVLPGB may name.
+    pub broadcast_pages: u32,
 }
 
 impl Preset {
@@ -88,6 +104,18 @@ impl AccessBit {
     }
 }
 
+impl Broadcast {
+    const ALL: [Broadcast; 3] = [Broadcast::Off, Broadcast::Early, Broadcast::Late];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Broadcast::Off => "off",
+            Broadcast::Early => "early",
+            Broadcast::Late => "late",
+        }
+    }
+}
+
 impl From<Preset> for Tlb {
     fn from(preset: Preset) -> Tlb {
         let plain = Tlb {
@@ -99,6 +127,8 @@ impl From<Preset> for Tlb {
             speculation_us: 0,
             seed: 1,
             insert: false,
+            broadcast: Broadcast::Off,
+            broadcast_pages: 8,
         };
         match preset {
             Preset::Stock | Preset::Plain => plain,
@@ -170,6 +200,10 @@ impl Tlb {
             "speculation-us" => self.speculation_us = number(key, value, 0, SPECULATION_US_MAX)?,
             "seed" => self.seed = number(key, value, 0, SEED_MAX)?,
             "insert" => self.insert = word(key, value, &[("on", true), ("off", false)])?,
+            "broadcast" => {
+                self.broadcast = word(key, value, &Broadcast::ALL.map(|when| (when.as_str(), when)))?
+            }
+            "broadcast-pages" => self.broadcast_pages = number(key, value, 1, BROADCAST_PAGES_MAX)?,
             _ => {
                 return Err(
                     Error::usage(format!("--tlb has no setting '{key}'")).remedy(format!("settings: {KEYS}"))
@@ -213,12 +247,24 @@ impl Tlb {
         if self.insert {
             text += ",tlb-insert=on";
         }
+        if self.has_broadcast() {
+            text += &format!(
+                ",invlpgb=on,tlb-broadcast={},tlb-broadcast-pages={}",
+                self.broadcast.as_str(),
+                self.broadcast_pages
+            );
+        }
         text
     }
 
     /// There is something that counts.
     pub fn is_modelled(&self) -> bool {
         self.preset != Preset::Stock
+    }
+
+    /// The CPU announces INVLPGB.
+    fn has_broadcast(&self) -> bool {
+        self.broadcast != Broadcast::Off
     }
 
     /// The same for a results file.
@@ -236,6 +282,8 @@ impl Tlb {
             speculation_us: is_modelled.then_some(self.speculation_us),
             seed: (self.speculation_us > 0).then_some(self.seed),
             insert: is_modelled.then_some(self.insert),
+            broadcast: self.has_broadcast().then(|| self.broadcast.as_str().to_string()),
+            broadcast_pages: self.has_broadcast().then_some(self.broadcast_pages),
         }
     }
 }
@@ -261,6 +309,12 @@ impl fmt::Display for Tlb {
         }
         if self.insert != preset.insert {
             write!(formatter, ",insert={}", if self.insert { "on" } else { "off" })?;
+        }
+        if self.broadcast != preset.broadcast {
+            write!(formatter, ",broadcast={}", self.broadcast.as_str())?;
+        }
+        if self.broadcast_pages != preset.broadcast_pages {
+            write!(formatter, ",broadcast-pages={}", self.broadcast_pages)?;
         }
         Ok(())
     }
@@ -322,6 +376,17 @@ mod tests {
                 "tlb-model=on,tlb-oracle=on,tlb-access-bit=dirty,tlb-entries=1536,tlb-ways=12,tlb-psc=64,\
                  tlb-insert=on",
             ),
+            (
+                "broadcast=early",
+                "tlb-model=on,tlb-oracle=on,tlb-access-bit=ideal,invlpgb=on,tlb-broadcast=early,\
+                 tlb-broadcast-pages=8",
+            ),
+            (
+                "insert=on,broadcast=late,broadcast-pages=64",
+                "tlb-model=on,tlb-oracle=on,tlb-access-bit=ideal,tlb-insert=on,invlpgb=on,tlb-broadcast=late,\
+                 tlb-broadcast-pages=64",
+            ),
+            ("broadcast=off,broadcast-pages=4", "tlb-model=on,tlb-oracle=on,tlb-access-bit=ideal"),
         ] {
             assert_eq!(Tlb::parse(spec).expect(spec).cpu_flags(), flags, "{spec}");
         }
@@ -336,6 +401,10 @@ mod tests {
             ("hardware,seed=7", "hardware,seed=7"),
             ("insert=on,seed=7", "plain,seed=7,insert=on"),
             ("hardware,insert=off", "hardware"),
+            ("broadcast=early", "plain,broadcast=early"),
+            ("hardware,broadcast-pages=8,broadcast=late,insert=on", "hardware,insert=on,broadcast=late"),
+            ("broadcast-pages=1,broadcast=late", "plain,broadcast=late,broadcast-pages=1"),
+            ("adversary,broadcast=off", "adversary"),
             ("hardware,ways=12,psc=0,access-bit=ideal", "hardware,access-bit=ideal,psc=0"),
             ("hardware,access-bit=dirty", "hardware"),
             ("adversary,speculation-us=0", "adversary,speculation-us=0"),
@@ -386,6 +455,14 @@ mod tests {
             "insert=On",
             "insert=on,insert=on",
             "stock,insert=on",
+            "broadcast",
+            "broadcast=",
+            "broadcast=on",
+            "broadcast=Late",
+            "broadcast=early,broadcast=late",
+            "broadcast-pages=0",
+            "broadcast-pages=65",
+            "stock,broadcast=early",
             "colour=red",
             "entries=8 ",
         ] {
@@ -418,5 +495,9 @@ mod tests {
             schema::Tlb { spec: hardware.spec.clone(), access_bit: hardware.access_bit.clone(), ..adversary };
         assert_eq!(but_for_names, hardware);
         assert_eq!(Tlb::parse("insert=on").expect("a setting").record().insert, Some(true));
+        assert_eq!((&plain.broadcast, plain.broadcast_pages), (&None, None));
+        let late = Tlb::parse("broadcast=late,broadcast-pages=4").expect("settings").record();
+        assert_eq!((late.broadcast.as_deref(), late.broadcast_pages), (Some("late"), Some(4)));
+        assert_eq!(Tlb::parse("broadcast-pages=4").expect("a setting").record().broadcast_pages, None);
     }
 }

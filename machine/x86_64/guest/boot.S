@@ -145,7 +145,11 @@ gp32:	addl	$4, %esp
  * Runs code in user mode until it raises an exception or INT 0x80. Return: its RAX.
  */
 	.code64
-	.globl user_call, user_return
+	.globl user_call, user_return, user_rflags
+	.pushsection .data
+user_rflags:
+	.quad	2
+	.popsection
 user_call:
 	pushq	%rbx
 	pushq	%rbp
@@ -156,7 +160,7 @@ user_call:
 	movq	%rsp, %gs:CPU_USER_RSP
 	pushq	$SEL_USER_DATA
 	pushq	%rsi
-	pushq	$2
+	pushq	user_rflags
 	pushq	$SEL_USER_CODE
 	pushq	%rdi
 	movq	%rdx, %rdi

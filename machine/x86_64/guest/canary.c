@@ -4,6 +4,10 @@
  * makes entries point to other frames, without a flush, and asks the oracle who holds what; then all CPUs read. Each
  * must see the frame that the oracle said it holds, and the new one if it holds none. Only where the CPU's own counters
  * say that it has lost translations in between may it see the new frame all the same.
+ *
+ * With INVLPGB, CPUs broadcast among what they do at random, and some of the entries that change are dropped everywhere
+ * before the oracle is asked: after TLBSYNC nobody may hold the former frame. Without TLBSYNC the request is pending, or
+ * done: the oracle must know which.
  */
 #include "long.h"
 #include "oracle.h"
@@ -33,6 +37,8 @@ struct subject {
 struct question {
 	unsigned int page;
 	uint64_t address, frame;
+	/* Dropped everywhere before. */
+	bool is_dropped;
 	uint32_t count;
 	struct tlb_holder holders[HOLDERS];
 	/* By CPU: what it saw, and whether it has lost translations since. */
@@ -49,7 +55,7 @@ static struct {
 	struct tlb_stats stats[CPUS_MAX];
 	/* Odd: all act at random; even: all read what the questions are about. */
 	volatile uint64_t phase, arrived, is_over;
-	uint64_t asked, reads, held, old, excused, wrong;
+	uint64_t asked, reads, held, old, excused, dropped, wrong;
 } it;
 
 static uint64_t address_of(unsigned int page)
@@ -106,6 +112,20 @@ static void make(void)
 	}
 }
 
+/* One page of some PCID or of all, or a PCID; now and then without waiting for it. */
+static void act_broadcast(uint64_t address, uint64_t pcid, uint64_t r)
+{
+	if (!has_invlpgb())
+		return;
+	if (r & 7 || !has_pcid())
+		invlpgb(BY_ADDRESS | (r >> 3 & 1 ? WITH_GLOBAL : 0) | (r >> 4 & 1 ? FINAL_ONLY : 0) |
+			(r >> 5 & 1 && has_pcid() ? BY_PCID : 0) | (address & ~0xffful), r >> 6 & 1, pcid);
+	else
+		invlpgb(BY_PCID | (r >> 4 & 1 ? FINAL_ONLY : 0), 0, pcid);
+	if (r >> 7 & 3)
+		tlbsync();
+}
+
 static void act(uint64_t *random)
 {
 	for (unsigned int i = 0; i < OPERATIONS; i++) {
@@ -132,6 +152,10 @@ static void act(uint64_t *random)
 		case 6: case 7: case 8:
 			user_read(address, &value);
 			break;
+		case 9:
+			act_broadcast(address, pcid_of((unsigned int)(r >> 52) % cpu_count, (unsigned int)space % SPACES),
+				      r >> 40);
+			break;
 		default:
 			load(address);
 		}
@@ -142,6 +166,7 @@ static void act(uint64_t *random)
 static uint64_t losses(const struct tlb_stats *stats)
 {
 	return stats->at[EVICTIONS] + stats->at[PAGE_FAULTS] + stats->at[CR3_FLUSH] + stats->at[INVLPG] +
+	       stats->at[INVLPGB] + stats->at[TLBSYNC] + stats->at[BROADCAST_HITS] +
 	       stats->at[INVPCID_0] + stats->at[INVPCID_1] + stats->at[INVPCID_2] + stats->at[INVPCID_3] +
 	       stats->at[FLUSH_ALL] + stats->at[CONTEXTS_DROPPED];
 }
@@ -208,7 +233,35 @@ static void all_do(uint64_t *random)
 	}
 }
 
-static void ask(struct question *question, unsigned int page)
+/*
+ * What a batch does with what has just changed: drops it everywhere, or only asks for that. The latter only where it
+ * stays pending: otherwise it would be done between question and read.
+ */
+enum drop { KEEP, DROP, LEAVE_PENDING };
+
+static enum drop drop_choose(uint64_t r)
+{
+	if (!has_invlpgb() || r & 1)
+		return KEEP;
+	if (r & 2 && option("late"))
+		return LEAVE_PENDING;
+	/* Nothing of before is done between question and read. */
+	tlbsync();
+	return DROP;
+}
+
+static void drop(struct question *question, enum drop how)
+{
+	question->is_dropped = how == DROP;
+	if (how == KEEP)
+		return;
+	invlpgb(BY_ADDRESS | WITH_GLOBAL | (question->address & ~0xffful), 0, 0);
+	if (how == DROP)
+		tlbsync();
+	it.dropped += question->is_dropped;
+}
+
+static void ask(struct question *question, unsigned int page, enum drop how)
 {
 	struct subject *subject = &it.subjects[it.space][page];
 
@@ -224,7 +277,15 @@ static void ask(struct question *question, unsigned int page)
 	question->frame = subject->frames[subject->now];
 	if (page >= SMALL + GLOBAL)
 		question->address += (page & 1) * 0x800;
+	drop(question, how);
 	question->count = oracle_look(it.root[it.space], question->address, 1, LOOK_TLB, question->holders, HOLDERS);
+}
+
+static void complain(const struct question *question, unsigned int id, const char *what)
+{
+	if (it.wrong++ < 5)
+		say("canary: question %lu, page %u of address space %u, CPU %u: %s\n", it.asked, question->page, it.space,
+		    id, what);
 }
 
 static void judge(const struct question *question)
@@ -240,6 +301,9 @@ static void judge(const struct question *question)
 				continue;
 			is_held = true;
 			is_right |= saw == canary_of(holder->physical);
+			/* Speculation may have filled it since, with what it is now. */
+			if (question->is_dropped && holder->physical != question->frame)
+				complain(question, id, "holds the former frame after TLBSYNC");
 		}
 		it.reads++;
 		it.held += is_held;
@@ -250,10 +314,8 @@ static void judge(const struct question *question)
 			it.excused++;
 			continue;
 		}
-		if (it.wrong++ < 5)
-			say("canary: question %lu, page %u of address space %u, CPU %u: %s, but it read %s\n", it.asked,
-			    question->page, it.space, id, is_held ? "held" : "not held",
-			    saw == canary_of(question->frame) ? "the new frame" : "another frame");
+		complain(question, id, text("%s, but it read %s", is_held ? "held" : "not held",
+					    saw == canary_of(question->frame) ? "the new frame" : "another frame"));
 	}
 }
 
@@ -271,16 +333,18 @@ void canary(uint64_t questions, uint64_t seed)
 		on_cpu_begin(id, follow, NULL);
 	while (it.asked < questions) {
 		uint64_t pages;
+		enum drop how;
 
 		all_do(&random);
 		it.space = random_next(&random) % SPACES;
 		it.batch = 0;
 		pages = random_next(&random);
+		how = drop_choose(random_next(&random));
 		for (unsigned int id = 0; id < cpu_count; id++)
 			it.stats[id] = oracle_stats(id);
 		for (unsigned int page = 0; page < PAGES && it.batch < BATCH && it.asked + it.batch < questions; page++)
 			if (pages >> page & 1)
-				ask(&it.questions[it.batch++], page);
+				ask(&it.questions[it.batch++], page, how);
 		all_do(&random);
 		for (unsigned int i = 0; i < it.batch; i++) {
 			judge(&it.questions[i]);
@@ -292,6 +356,6 @@ void canary(uint64_t questions, uint64_t seed)
 	for (unsigned int id = 1; id < cpu_count; id++)
 		on_cpu_end(id);
 	cpu_settle();
-	say("canary %s questions=%lu reads=%lu held=%lu old=%lu excused=%lu wrong=%lu seed=%lu\n",
-	    it.wrong ? "FAIL" : "ok", it.asked, it.reads, it.held, it.old, it.excused, it.wrong, seed);
+	say("canary %s questions=%lu reads=%lu held=%lu old=%lu excused=%lu dropped=%lu wrong=%lu seed=%lu\n",
+	    it.wrong ? "FAIL" : "ok", it.asked, it.reads, it.held, it.old, it.excused, it.dropped, it.wrong, seed);
 }

@@ -63,6 +63,25 @@ static inline int invpcid_try(uint64_t type, const void *descriptor)
 	return TRY("invpcid (%0), %1", : : "r"(descriptor), "r"(type) : "memory");
 }
 
+/* Bits of RAX of INVLPGB; ECX: pages that follow, and with STRIDE_2M how far apart. */
+enum { BY_ADDRESS = 1, BY_PCID = 2, BY_ASID = 4, WITH_GLOBAL = 8, FINAL_ONLY = 16, NESTED_TOO = 32 };
+#define STRIDE_2M (1u << 31)
+#define INVLPGB_CODE ".byte 0x0f, 0x01, 0xfe"
+#define TLBSYNC_CODE ".byte 0x0f, 0x01, 0xff"
+
+static inline int invlpgb_try(uint64_t rax, uint32_t ecx, uint32_t edx)
+{
+	return TRY(INVLPGB_CODE, : : "a"(rax), "c"(ecx), "d"(edx) : "memory");
+}
+
+static inline void invlpgb(uint64_t rax, uint32_t ecx, uint64_t pcid)
+{
+	asm volatile(INVLPGB_CODE : : "a"(rax), "c"(ecx), "d"((uint32_t)pcid << 16) : "memory");
+}
+
+static inline int tlbsync_try(void) { return TRY(TLBSYNC_CODE, : : : "memory"); }
+static inline void tlbsync(void) { asm volatile(TLBSYNC_CODE : : : "memory"); }
+
 static inline void invlpg(uint64_t address) { asm volatile("invlpg (%0)" : : "r"(address) : "memory"); }
 
 static inline uint64_t load(uint64_t address)
@@ -167,6 +186,9 @@ static inline void wrpkru(uint32_t value) { asm volatile("wrpkru" : : "a"(value)
 
 static inline bool has_pcid(void) { return cpuid(1, 0).c >> 17 & 1; }
 static inline bool has_invpcid(void) { return cpuid(7, 0).b >> 10 & 1; }
+static inline bool has_invlpgb(void) { return cpuid(0x80000008, 0).b >> 3 & 1; }
+/* The largest count that ECX may have. */
+static inline uint32_t invlpgb_max(void) { return cpuid(0x80000008, 0).d & 0xffff; }
 static inline bool has_smep(void) { return cpuid(7, 0).b >> 7 & 1; }
 static inline bool has_smap(void) { return cpuid(7, 0).b >> 20 & 1; }
 static inline bool has_pku(void) { return cpuid(7, 0).c >> 3 & 1; }

@@ -6,6 +6,9 @@
 #define APIC_SPURIOUS 0xf0
 #define APIC_ICR_LOW 0x300
 #define APIC_ICR_HIGH 0x310
+#define APIC_LVT_TIMER 0x320
+#define APIC_TIMER_COUNT 0x380
+#define APIC_TIMER_DIVIDE 0x3e0
 #define ICR_INIT 0x4500
 #define ICR_STARTUP (0x4600 | TRAMPOLINE >> 12)
 #define PM_TIMER 0x608
@@ -48,6 +51,13 @@ void cpu_kick(unsigned int id, uint32_t command)
 {
 	apic_write(APIC_ICR_HIGH, id << 24);
 	apic_write(APIC_ICR_LOW, command);
+}
+
+void cpu_tick(void)
+{
+	apic_write(APIC_TIMER_DIVIDE, 0xb);
+	apic_write(APIC_LVT_TIMER, VECTOR_TICK);
+	apic_write(APIC_TIMER_COUNT, 100000);
 }
 
 static void idle(struct cpu *cpu)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Random values for control registers, INVPCID and MSRs, on all CPUs at once. For CR0, CR3, CR4, INVPCID and the
- * oracle's MSR a model of its own says which fault must come; any other MSR may take the value or raise #GP.
+ * Random values for control registers, INVPCID, INVLPGB and MSRs, on all CPUs at once. For CR0, CR3, CR4, both
+ * instructions and the oracle's MSR a model of its own says which fault must come; any other MSR may take the value or raise #GP.
  */
 #include "long.h"
 #include "nodes.h"
@@ -178,6 +178,34 @@ static void invpcid_step(uint64_t *random)
 	uint64_t type = random_next(random) % 4 ? random_next(random) % 5 : random_bits(random);
 
 	expect_vector("INVPCID", type, descriptor.pcid, invpcid_try(type, &descriptor), invpcid_model(type, &descriptor));
+}
+
+static int invlpgb_model(uint64_t rax, uint32_t ecx, uint32_t edx)
+{
+	if (!has_invlpgb())
+		return VECTOR_UD;
+	if (rax & 0xfe0 || ecx & 0x7fff0000 || edx >> 28 || (ecx & 0xffff) > invlpgb_max())
+		return VECTOR_GP;
+	if (rax & BY_PCID && !(cr4_read() & CR4_PCIDE))
+		return VECTOR_GP;
+	/* EFER.SVME is never set here. */
+	return rax & BY_ASID && edx & 0xffff ? VECTOR_GP : NO_FAULT;
+}
+
+static void invlpgb_step(uint64_t *random)
+{
+	uint64_t r = random_next(random), rax = random_bits(random);
+	uint32_t ecx = (uint32_t)(r & 7), edx = (uint32_t)(r >> 3 & 0xf) << 16;
+
+	/* Mostly right but for one thing. */
+	rax = r >> 8 & 3 ? (rax & ~0xfe0ul) : rax;
+	if (!(r >> 10 & 3))
+		ecx = (uint32_t)random_bits(random);
+	if (!(r >> 12 & 3))
+		edx = (uint32_t)random_bits(random);
+	expect_vector("INVLPGB", rax, (uint64_t)edx << 32 | ecx, invlpgb_try(rax, ecx, edx), invlpgb_model(rax, ecx, edx));
+	if (r >> 14 & 1)
+		expect_vector("TLBSYNC", 0, 0, tlbsync_try(), has_invlpgb() ? NO_FAULT : VECTOR_UD);
 }
 
 static bool is_ram(uint64_t address, uint64_t bytes)
@@ -394,7 +422,7 @@ static void fuzz_job(void *argument)
 	unsigned int id = this_cpu()->id;
 	uint64_t random = it.seed * 64 + id;
 	static void (*const steps[])(uint64_t *) = { cr0_step, cr3_step, cr3_step, cr4_step, cr4_step, invpcid_step,
-						     invpcid_step, oracle_step, insert_step, msr_step };
+						     invpcid_step, invlpgb_step, oracle_step, insert_step, msr_step };
 
 	(void)argument;
 	cr3_write(it.roots[0]);

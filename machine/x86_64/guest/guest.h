@@ -19,7 +19,8 @@
 #define PAGE_2M (1ul << 21)
 #define PAGE_1G (1ul << 30)
 
-enum vector { VECTOR_NMI = 2, VECTOR_UD = 6, VECTOR_GP = 13, VECTOR_PF = 14, VECTOR_USER = 0x80, VECTOR_WAKE = 0xf0 };
+enum vector { VECTOR_NMI = 2, VECTOR_UD = 6, VECTOR_GP = 13, VECTOR_PF = 14, VECTOR_USER = 0x80, VECTOR_WAKE = 0xf0,
+	      VECTOR_TICK = 0xf1 };
 
 /* Bits of a page fault's error code. */
 enum { PF_P = 1, PF_W = 2, PF_U = 4, PF_RSVD = 8, PF_I = 16, PF_PK = 32 };
@@ -55,6 +56,8 @@ struct cpu {
 	const char *abort_reason;
 	void (*on_nmi)(void);
 	volatile uint64_t nmis;
+	/* Interrupts of the vectors that mean nothing but that. */
+	volatile uint64_t wakes, ticks;
 	/* What the CPU is asked to do, and how often it was and has done it. */
 	void (*job)(void *argument);
 	void *argument;
@@ -82,6 +85,8 @@ static inline struct cpu *this_cpu(void)
 
 void cpus_start(void);
 void cpu_kick(unsigned int id, uint32_t command);
+/* One interrupt of the calling CPU's timer, soon. */
+void cpu_tick(void);
 /* INIT and start-up for one CPU; Return: whether it came back. */
 bool cpu_restart(unsigned int id, void (*on_start)(struct cpu *cpu));
 /* Run on one CPU and wait; a job that gave up makes the caller give up. */
@@ -134,6 +139,8 @@ uint64_t window(uint64_t offset);
 /* user mode */
 #define USER_BASE 0x7f8000000000ul
 #define USER_STACK (USER_BASE + 0x10000)
+/* With which flags user mode begins; interrupts are off in them. */
+extern uint64_t user_rflags;
 uint64_t user_call(uint64_t rip, uint64_t rsp, uint64_t rdi, uint64_t rsi, uint64_t rdx);
 /* Return: the vector, VECTOR_USER if the stub came to its end. */
 int user_read(uint64_t address, uint64_t *value);
@@ -141,6 +148,8 @@ int user_write(uint64_t address, uint64_t value);
 int user_exec(uint64_t address, uint64_t *value);
 int user_invlpg(uint64_t address);
 int user_invpcid(uint64_t type, const void *descriptor);
+int user_invlpgb(uint64_t rax, uint32_t ecx);
+int user_tlbsync(void);
 /* Writes 1 to the second word at the address and stays in user mode until the first is not 0. */
 int user_spin(uint64_t address);
 void *memory_copy(void *to, const void *from, size_t bytes);

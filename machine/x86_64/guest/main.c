@@ -7,7 +7,7 @@
  *
  * Words: rules=1,20-39 (all), list, force (run rules whose needs are not met), cpus=N, canary=N, fuzz=N or seconds=N, price=N,
  * seed=N, digest=N (rule 907), and what the machine was given: psc, speculation, dirty, denied, entries, oracle, insert,
- * icount, nodes.
+ * icount, nodes, broadcast, late.
  */
 #include "long.h"
 #include "rules.h"
@@ -55,6 +55,10 @@ static const char *missing(unsigned int needs)
 		{ COUNT, option("count"), "the count of instructions" },
 		{ NODES, option("nodes"), "several nodes" },
 		{ ONE_NODE, !option("nodes"), "one node" },
+		{ BROADCAST, option("broadcast"), "INVLPGB" },
+		{ NO_BROADCAST, !option("broadcast"), "a CPU without INVLPGB" },
+		{ EARLY, !option("late"), "INVLPGB as early as can be" },
+		{ LATE, option("late"), "INVLPGB as late as can be" },
 	};
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
@@ -65,7 +69,8 @@ static const char *missing(unsigned int needs)
 
 static void run_one(const struct rule *rule)
 {
-	if (rule->needs & (CPUS2 | CPUS4))
+	/* A broadcast is tried on all CPUs that there are. */
+	if (rule->needs & (CPUS2 | CPUS4 | BROADCAST))
 		on_all(settle_job, NULL);
 	else
 		cpu_settle();

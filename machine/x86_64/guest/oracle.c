@@ -67,9 +67,9 @@ struct tlb_stats oracle_stats(uint32_t apic_id)
 
 	request->apic_id = apic_id;
 	request->buffer = (uint64_t)&stats;
-	request->capacity = STATS_NODES;
+	request->capacity = STATS_ALL;
 	oracle_ask(request);
-	if (request->count < STATS)
+	if (request->count < STATS_ALL)
 		give_up("the oracle has %u counters", request->count);
 	return stats;
 }
@@ -83,7 +83,7 @@ struct tlb_stats oracle_measure(void (*what)(void))
 		what();
 		after = oracle_stats(this_cpu()->id);
 	}
-	for (unsigned int i = 0; i < STATS_NODES; i++)
+	for (unsigned int i = 0; i < STATS_ALL; i++)
 		after.at[i] -= before.at[i];
 	return after;
 }

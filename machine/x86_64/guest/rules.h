@@ -38,6 +38,10 @@ enum need {
 	COUNT = 1 << 21,	/* tlb-count=on */
 	NODES = 1 << 22,	/* -numa as nodes.h has it */
 	ONE_NODE = 1 << 23,
+	BROADCAST = 1 << 24,	/* invlpgb=on */
+	NO_BROADCAST = 1 << 25,
+	EARLY = 1 << 26,	/* of tlb-broadcast */
+	LATE = 1 << 27,
 };
 
 struct rule {

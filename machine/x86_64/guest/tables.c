@@ -62,16 +62,19 @@ uint64_t frame_alloc_2m(uint64_t canary)
 
 /* Stubs for user mode; position-independent, in a page of their own. */
 asm(".pushsection .user, \"ax\"\n"
-    ".globl stub_read, stub_write, stub_exec, stub_invlpg, stub_invpcid, stub_spin\n"
+    ".globl stub_read, stub_write, stub_exec, stub_invlpg, stub_invpcid, stub_invlpgb, stub_tlbsync, stub_spin\n"
     "stub_read:	mov (%rdi), %rax; int $0x80\n"
     "stub_write:	mov %rsi, (%rdi); int $0x80\n"
     "stub_exec:	xorl %eax, %eax; call *%rdi; int $0x80\n"
     "stub_invlpg:	invlpg (%rdi); int $0x80\n"
     "stub_invpcid:	invpcid (%rdi), %rsi; int $0x80\n"
+    "stub_invlpgb:	mov %rdi, %rax; mov %esi, %ecx; .byte 0x0f, 0x01, 0xfe; int $0x80\n"
+    "stub_tlbsync:	.byte 0x0f, 0x01, 0xff; int $0x80\n"
     "stub_spin:	movq $1, 8(%rdi)\n"
     "1:	pause; mov (%rdi), %rax; test %rax, %rax; jz 1b; int $0x80\n"
     ".popsection");
-extern char stub_read[], stub_write[], stub_exec[], stub_invlpg[], stub_invpcid[], stub_spin[];
+extern char stub_read[], stub_write[], stub_exec[], stub_invlpg[], stub_invpcid[], stub_invlpgb[], stub_tlbsync[],
+	stub_spin[];
 
 void memory_reset(void)
 {
@@ -171,6 +174,16 @@ int user_invlpg(uint64_t address)
 int user_invpcid(uint64_t type, const void *descriptor)
 {
 	return user_run(stub_invpcid, (uint64_t)descriptor, type, NULL);
+}
+
+int user_invlpgb(uint64_t rax, uint32_t ecx)
+{
+	return user_run(stub_invlpgb, rax, ecx, NULL);
+}
+
+int user_tlbsync(void)
+{
+	return user_run(stub_tlbsync, 0, 0, NULL);
 }
 
 int user_spin(uint64_t address)

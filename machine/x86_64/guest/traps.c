@@ -40,8 +40,10 @@ void trap(struct frame *frame)
 {
 	struct cpu *cpu = this_cpu();
 
-	if (frame->vector == VECTOR_WAKE) {
+	if (frame->vector == VECTOR_WAKE || frame->vector == VECTOR_TICK) {
 		*APIC_EOI = 0;
+		cpu->wakes += frame->vector == VECTOR_WAKE;
+		cpu->ticks += frame->vector == VECTOR_TICK;
 		return;
 	}
 	if (frame->vector == VECTOR_NMI) {

@@ -7,10 +7,10 @@ use crate::Advice;
 use ceasefire_watch_model::Cause;
 use ceasefire_watch_record::Process;
 
-/// The largest thresholds that glibc accepts, and so much more memory at once.
+/// All three: without top_pad the heaps of threads are still unmapped. (`deter` has the same as a remedy.)
 const KEEP: [(&str, &str); 3] = [
     ("glibc.malloc.trim_threshold", "1073741824"),
-    ("glibc.malloc.mmap_threshold", "33554432"),
+    ("glibc.malloc.mmap_max", "0"),
     ("glibc.malloc.top_pad", "67108864"),
 ];
 
@@ -213,8 +213,8 @@ fn glibc(cause: &CauseFacts<'_>, evidence: &[String]) -> Option<Advice> {
         "let glibc keep what is freed: no trimming, and no mapping of its own for each large block",
         evidence,
         format!("GLIBC_TUNABLES={} COMMAND", all.join(":")),
-        "the process keeps its largest size; blocks of 32 MiB and more have mappings of their own all the same. In code: \
-         mallopt(M_TRIM_THRESHOLD, …), mallopt(M_MMAP_THRESHOLD, …), mallopt(M_TOP_PAD, …)",
+        "the process keeps its largest size; in code: mallopt(M_TRIM_THRESHOLD, …), M_MMAP_MAX, M_TOP_PAD; \
+         `ceasefire deter try` tells whether it helps",
     ))
 }
 

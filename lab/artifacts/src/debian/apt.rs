@@ -33,17 +33,21 @@ pub struct Apt {
 }
 
 impl Apt {
-    pub fn open(context: &Context) -> Result<Apt> {
+    /// With the package lists of this machine's release, or of another suite of Debian, which have a place of their own:
+    /// so that a package of another release is never taken where nobody asked for it.
+    pub fn open(context: &Context, suite: Option<&str>) -> Result<Apt> {
         if exec::find_program("apt-get").is_none() {
             return Err(super::not_debian("fetch Debian packages"));
         }
         let lock = context.cache.lock_part(&context.progress, "apt")?;
-        let dir = context.cache.dir().join("apt");
+        let dir = context.cache.dir().join("apt").join(suite.unwrap_or_default());
         for below in ["lists/partial", "cache/archives/partial"] {
             let path = dir.join(below);
             fs::create_dir_all(&path).map_err(|error| disk::error("create the directory", &path, &error))?;
         }
-        let list = sources::render(&machine_sources()?);
+        let own = machine_sources()?;
+        let list =
+            sources::render(&suite.map_or_else(|| own.clone(), |suite| sources::of_suite(&own, suite)));
         if list.is_empty() {
             return Err(Error::skip(
                 "apt has no line for Debian's own packages (suite of this release, component main)",

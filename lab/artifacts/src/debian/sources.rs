@@ -128,6 +128,14 @@ pub fn debians_own(sources: &[Source], codename: &str) -> Vec<Source> {
     kept
 }
 
+/// Another suite of Debian, from where this release's main suite comes. Its keyring has to know that suite's key.
+pub fn of_suite(own: &[Source], suite: &str) -> Vec<Source> {
+    // Security updates come from a place of their own, which has no other suites.
+    let is_main = |source: &&Source| source.suites.iter().any(|own| !own.contains(['-', '/']));
+    let main = own.iter().filter(is_main).take(1);
+    main.map(|source| Source { suites: vec![suite.to_string()], ..source.clone() }).collect()
+}
+
 /// The private list: the same sources, binary and source packages.
 pub fn render(sources: &[Source]) -> String {
     let mut text = String::new();

@@ -146,3 +146,22 @@ fn broken_files_are_survived() {
         }
     }
 }
+
+#[test]
+fn another_suite_comes_from_where_the_release_does() {
+    let own = debians_own(
+        &parse_list(
+            "deb http://security.example/debian-security bookworm-security main\n\
+             deb [signed-by=/k.gpg] http://m.example/debian bookworm bookworm-updates main contrib\n\
+             deb http://other.example/debian bookworm main\n",
+        ),
+        "bookworm",
+    );
+    let suite = of_suite(&own, "trixie-backports");
+    assert_eq!(
+        render(&suite),
+        "Types: deb deb-src\nURIs: http://m.example/debian\nSuites: trixie-backports\nComponents: main\n\
+         Signed-By: /k.gpg\n\n"
+    );
+    assert!(of_suite(&[], "trixie-backports").is_empty());
+}

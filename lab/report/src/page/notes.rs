@@ -136,6 +136,9 @@ fn tlb_words(tlb: &Tlb) -> String {
     if tlb.insert == Some(true) {
         parts.push("insertion by the kernel, which no processor has".into());
     }
+    if let Some(broadcast) = &tlb.broadcast {
+        parts.push(format!("INVLPGB and TLBSYNC as AMD's processors have, {broadcast}"));
+    }
     format!("{}: {}", tlb.spec, parts.join(", "))
 }
 

@@ -292,6 +292,48 @@ pub const COUNTERS: &[Counter] = &[
         get: |row| row.insert_ops_per_unit,
     },
     Counter {
+        key: "user_interrupts",
+        title: "user interrupts",
+        meaning: "External interrupts that came to a CPU while it was in user mode; its own timer is not among them.",
+        source: Source::Machine,
+        get: |row| row.user_interrupts_per_unit,
+    },
+    Counter {
+        key: "invlpgb",
+        title: "INVLPGB",
+        meaning: "Instructions that ask all CPUs to drop translations.",
+        source: Source::Machine,
+        get: |row| row.invlpgb_per_unit,
+    },
+    Counter {
+        key: "invlpgb_all",
+        title: "INVLPGB of all",
+        meaning: "Of these, the ones that name no address.",
+        source: Source::Machine,
+        get: |row| row.invlpgb_all_per_unit,
+    },
+    Counter {
+        key: "tlbsync",
+        title: "TLBSYNC",
+        meaning: "Instructions that wait until all CPUs have done so.",
+        source: Source::Machine,
+        get: |row| row.tlbsync_per_unit,
+    },
+    Counter {
+        key: "broadcast_targets",
+        title: "CPUs asked by broadcast",
+        meaning: "Other CPUs that these instructions asked, each instruction by itself; none of them is interrupted.",
+        source: Source::Machine,
+        get: |row| row.broadcast_targets_per_unit,
+    },
+    Counter {
+        key: "broadcast_hits",
+        title: "CPUs that lost entries by broadcast",
+        meaning: "Of these, the ones that held something that had to go.",
+        source: Source::Machine,
+        get: |row| row.broadcast_hits_per_unit,
+    },
+    Counter {
         key: "reads_local",
         title: "local reads",
         meaning: "Paging-structure entries that walks read on their CPU's own node, at all levels, speculative walks among them; \

@@ -128,6 +128,12 @@ pub struct Tlb {
     /// Whether the guest may put translations into the TLB.
     #[serde(default)]
     pub insert: Option<bool>,
+    /// When INVLPGB is done, `early` or `late`; null where the processors have none.
+    #[serde(default)]
+    pub broadcast: Option<String>,
+    /// How many pages one INVLPGB may name.
+    #[serde(default)]
+    pub broadcast_pages: Option<u32>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -156,6 +156,21 @@ pub struct Row {
     pub inserts_per_unit: Option<Spread>,
     #[serde(default)]
     pub insert_ops_per_unit: Option<Spread>,
+    /// External interrupts that came to a CPU in user mode, the local timer's apart; null on machines of before 0.2 ...
+    #[serde(default)]
+    pub user_interrupts_per_unit: Option<Spread>,
+    /// ... and what INVLPGB and TLBSYNC did: instructions, those that named no address ...
+    #[serde(default)]
+    pub invlpgb_per_unit: Option<Spread>,
+    #[serde(default)]
+    pub invlpgb_all_per_unit: Option<Spread>,
+    #[serde(default)]
+    pub tlbsync_per_unit: Option<Spread>,
+    /// ... the other CPUs that they reached, and those of them that lost an entry.
+    #[serde(default)]
+    pub broadcast_targets_per_unit: Option<Spread>,
+    #[serde(default)]
+    pub broadcast_hits_per_unit: Option<Spread>,
     /// What page walks read of their own node and of others, at all levels; null on a machine with one node ...
     #[serde(default)]
     pub reads_local_per_unit: Option<Spread>,

@@ -17,7 +17,7 @@ RULE(1301, "CPUID announces the oracle and says what the machine is", DOC " Find
 	expected = option("denied") | (uint32_t)option("psc") << 1 | (uint32_t)option("speculation") << 2 |
 		   (uint32_t)has_pcid() << 3 | (uint32_t)option("insert") << 4 |
 		   (uint32_t)(option("dirty") || option("denied")) << 5 | (uint32_t)option("nodes") << 6;
-	CHECK(id.a == 3 && id.b == MSR_ORACLE && id.c == expected, "leaf 40000101 is %x %x %x", id.a, id.b, id.c);
+	CHECK(id.a == 4 && id.b == MSR_ORACLE && id.c == expected, "leaf 40000101 is %x %x %x", id.a, id.b, id.c);
 	CHECK(option("entries") ? id.d == 64 : id.d >= 1536, "the TLB has %u entries", id.d);
 }
 

@@ -90,7 +90,8 @@ static bool may_hide(const struct vm_area_struct *vma, pte_t pte)
 	 * By request the machine walks this node's tree for what is in sight, and an exchange
 	 * hides it afterwards. Neither knows of replicas.
 	 */
-	if (abis_request_msr && abis_has_trees(vma->vm_mm))
+	if (abis_request_msr && abis_has_trees(vma->vm_mm) &&
+	    !abis_mutant(ABIS_MUTANT_REQUEST_REPLICATED))
 		return false;
 	if (READ_ONCE(vma->vm_mm->context.abis.hiding) > -HIDING_DEBT)
 		return true;
@@ -149,15 +150,15 @@ void __abis_reveal(pte_t *ptep, unsigned int nr)
 }
 
 /*
- * The page table entry of @addr in @mm's own tree, or NULL. Interrupts off: whoever frees a
+ * The page table entry of @addr in a tree of @mm, or NULL. Interrupts off: whoever frees a
  * page table interrupts all who run @mm first, and waits (freed page tables are always flushed
  * everywhere, and by interrupts in this Linux), or, where there are trees for nodes, waits for
- * RCU. One that is moved to another address meanwhile is as good: what is revealed there is no
- * less right.
+ * RCU, and interrupts a node's CPUs before that node's replica goes. One that is moved to
+ * another address meanwhile is as good: what is revealed there is no less right.
  */
-static pte_t *find_lockless(struct mm_struct *mm, unsigned long addr)
+static pte_t *find_lockless(pgd_t *root, unsigned long addr)
 {
-	pgd_t *pgdp = pgd_offset(mm, addr), pgd = READ_ONCE(*pgdp);
+	pgd_t *pgdp = pgd_offset_pgd(root, addr), pgd = READ_ONCE(*pgdp);
 	p4d_t *p4dp, p4d;
 	pud_t *pudp, pud;
 	pmd_t *pmdp, pmd;
@@ -183,29 +184,34 @@ static pte_t *find_lockless(struct mm_struct *mm, unsigned long addr)
  * The kernel has found nothing at @addr, which is user memory, and may not fault: it is
  * in an interrupt, in an NMI, or has page faults disabled. If the page is hidden it is
  * revealed. Not while CR3 is not what the rest of the kernel thinks it is: what is read
- * then (in fill_tlb(), on the way to a reboot) has other tables, and fails. A CPU that walks
- * the tree of its node fails, too, but what is revealed here is filled there by the next
- * access that may fault. Return: try again.
+ * then (in fill_tlb(), on the way to a reboot) has other tables, and fails. Where a node has
+ * a replica of the page table, it fails there, too: what is revealed here is filled in by the
+ * next access that may fault. Return: try again.
  */
 bool __abis_reveal_nofault(struct mm_struct *mm, unsigned long addr)
 {
 	unsigned long flags;
-	bool is_own, revealed = false;
+	pgd_t *root;
+	bool again = false;
 	pte_t *ptep;
 
 	if (!mm || addr >= TASK_SIZE_MAX)
 		return false;
 	local_irq_save(flags);
-	is_own = read_cr3_pa() == __pa(mm->pgd);
-	if (abis_is_loaded(mm) && (is_own || abis_has_trees(mm))) {
-		ptep = find_lockless(mm, addr);
-		revealed = ptep && reveal(ptep, _PAGE_SWA);
-		/* Somebody else has done that since. */
-		if (ptep && !revealed)
-			revealed = pte_flags(ptep_get(ptep)) & _PAGE_PRESENT;
+	root = __va(read_cr3_pa());
+	if (abis_is_loaded(mm) &&
+	    (root == mm->pgd ||
+	     (abis_has_trees(mm) && !abis_mutant(ABIS_MUTANT_HIDDEN_UNREVEALED)))) {
+		ptep = find_lockless(mm->pgd, addr);
+		if (ptep)
+			reveal(ptep, _PAGE_SWA);
+		/* What this CPU's own walk finds now, whoever has revealed it. */
+		if (!abis_mutant(ABIS_MUTANT_HIDDEN_AGAIN))
+			ptep = find_lockless(root, addr);
+		again = ptep && pte_flags(ptep_get(ptep)) & _PAGE_PRESENT;
 	}
 	local_irq_restore(flags);
-	return revealed && is_own;
+	return again;
 }
 
 /* The pages of a fault-around: of one VMA, and of one page table. */

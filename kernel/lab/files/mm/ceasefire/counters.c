@@ -8,6 +8,7 @@
  *   /sys/kernel/debug/ceasefire/counters   "name value" lines, summed over CPUs;
  *                                          then the machine's (machine.c), which
  *                                          count whether probes are attached or not
+ *   /sys/kernel/debug/ceasefire/held       asks the machine (held.c)
  *
  * The counters only grow: a reader takes differences. A flush that is under
  * way while `enabled` changes may be counted in part.
@@ -350,6 +351,7 @@ static int __init ceasefire_counters_init(void)
 	dir = debugfs_create_dir("ceasefire", NULL);
 	debugfs_create_file_unsafe("enabled", 0600, dir, NULL, &enabled_fops);
 	debugfs_create_file("counters", 0400, dir, NULL, &counters_fops);
+	held_init(dir);
 	return 0;
 }
 late_initcall(ceasefire_counters_init);

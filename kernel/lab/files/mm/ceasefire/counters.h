@@ -15,6 +15,10 @@ void ceasefire_count_flush(const char *function);
 /* Each call of @function is a flush request. */
 void ceasefire_count_request(const char *function);
 
+struct dentry;
+
+void held_init(struct dentry *dir);
+
 /* Between "enabled" and its end; a moment late on either side. */
 bool ceasefire_is_counting(void);
 

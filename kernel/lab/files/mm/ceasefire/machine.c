@@ -9,7 +9,6 @@
 #include <linux/mutex.h>
 #include <linux/seq_file.h>
 
-#include <asm/msr.h>
 #include <asm/page.h>
 
 #include "machine.h"
@@ -62,6 +61,12 @@ static const char * const stat_names[] = {
 	"speculative_reads_remote_5",
 	"lower_reads_local_1",
 	"lower_reads_remote_1",
+	"invlpgb",
+	"invlpgb_all",
+	"tlbsync",
+	"broadcast_targets",
+	"broadcast_hits",
+	"user_interrupts",
 };
 
 static u32 machine_msr __ro_after_init;
@@ -82,10 +87,8 @@ static unsigned int machine_stats(void)
 		.buffer = __pa_symbol(stats),
 		.capacity = ARRAY_SIZE(stats),
 	};
-	if (wrmsrl_safe(machine_msr, __pa_symbol(&request)))
+	if (machine_ask(machine_msr, __pa_symbol(&request)))
 		return 0;
-	/* The WRMSR has written to memory that the compiler does not know of. */
-	barrier();
 	if (request.status != MACHINE_ANSWERED)
 		return 0;
 	return min_t(u32, request.count, ARRAY_SIZE(stats));

@@ -8,10 +8,12 @@
 #define MM_CEASEFIRE_MACHINE_H
 
 #include <linux/build_bug.h>
+#include <linux/compiler.h>
 #include <linux/types.h>
+#include <linux/wordpart.h>
 
 #include <asm/cpufeature.h>
-#include <asm/processor.h>
+#include <asm/msr.h>
 
 #define MACHINE_LEAF		0x40000100	/* EAX: the last leaf; then a name */
 #define MACHINE_NAME_EBX	0x54424c54	/* "TLBT" */
@@ -64,6 +66,13 @@ struct machine_holder {
 static_assert(sizeof(struct machine_request) == 128);
 static_assert(sizeof(struct machine_holder) == 48);
 
+/* Linux's own is in another header in each series. */
+static inline void machine_cpuid(u32 leaf, u32 *eax, u32 *ebx, u32 *ecx, u32 *edx)
+{
+	asm volatile("cpuid" : "=a" (*eax), "=b" (*ebx), "=c" (*ecx), "=d" (*edx)
+			     : "a" (leaf), "c" (0));
+}
+
 /* Return: the MSR, or 0 on another machine; @features, if wanted, only with an MSR. */
 static inline u32 machine_find(u32 *features)
 {
@@ -71,14 +80,26 @@ static inline u32 machine_find(u32 *features)
 
 	if (!boot_cpu_has(X86_FEATURE_HYPERVISOR))
 		return 0;
-	cpuid(MACHINE_LEAF, &eax, &ebx, &ecx, &edx);
+	machine_cpuid(MACHINE_LEAF, &eax, &ebx, &ecx, &edx);
 	if (eax <= MACHINE_LEAF || ebx != MACHINE_NAME_EBX ||
 	    ecx != MACHINE_NAME_ECX || edx != MACHINE_NAME_EDX)
 		return 0;
-	cpuid(MACHINE_LEAF + 1, &eax, &ebx, &ecx, &edx);
+	machine_cpuid(MACHINE_LEAF + 1, &eax, &ebx, &ecx, &edx);
 	if (features)
 		*features = ecx;
 	return eax ? ebx : 0;
+}
+
+/*
+ * @request is a physical address. Return: 0, or -errno where the machine takes no such request.
+ * The answer is in memory that the compiler does not know of.
+ */
+static inline int machine_ask(u32 msr, u64 request)
+{
+	int err = wrmsr_safe(msr, lower_32_bits(request), upper_32_bits(request));
+
+	barrier();
+	return err;
 }
 
 struct seq_file;

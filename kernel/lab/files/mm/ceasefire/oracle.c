@@ -5,7 +5,6 @@
 #include <linux/slab.h>
 
 #include <asm/apic.h>
-#include <asm/msr.h>
 
 #include "oracle.h"
 
@@ -33,10 +32,8 @@ unsigned int oracle_ask(struct oracle *oracle, struct mm_struct *mm, unsigned lo
 		.capacity = ORACLE_HOLDERS_MAX,
 		.reserved = { roots ? virt_to_phys(oracle->roots) : 0, roots },
 	};
-	wrmsrl(oracle_msr, virt_to_phys(&oracle->request));
-	/* The WRMSR has written to memory that the compiler does not know of. */
-	barrier();
-	WARN_ONCE(oracle->request.status, "the oracle refused: %u\n", oracle->request.status);
+	WARN_ONCE(machine_ask(oracle_msr, virt_to_phys(&oracle->request)) ||
+		  oracle->request.status, "the oracle refused: %u\n", oracle->request.status);
 	return min_t(u32, oracle->request.count, ORACLE_HOLDERS_MAX);
 }
 

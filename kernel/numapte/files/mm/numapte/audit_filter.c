@@ -26,17 +26,6 @@
 /* Of each CPU, by CPU that is let off and has caught up: its PCID. NULL: nobody to ask. */
 static u16 __percpu *pcids;
 
-/* All roots but mm->pgd. Also for whoever counts the CPUs that a flush needs. */
-unsigned int oracle_more_roots(struct mm_struct *mm, u64 *roots)
-{
-	struct numapte_mm *nm = numapte_trees(mm);
-	int node;
-
-	for (node = 0; nm && node < nr_node_ids; node++)
-		roots[node] = nm->top.page[node] ? __pa(nm->top.page[node]) : 0;
-	return nm ? nr_node_ids : 0;
-}
-
 /* The PCID of @mm on @cpu if that has caught up, else NO_PCID. */
 static u16 pcid_of(struct mm_struct *mm, struct numapte_mm *nm, int cpu)
 {
@@ -131,6 +120,13 @@ void numapte_audit_nodes(struct mm_struct *mm, unsigned long addr, unsigned long
 			 enum numapte_site site)
 {
 	audit_range(mm, addr, bytes, nodes, site, 0);
+}
+
+/* The flush is over, and all locks held: no CPU of @node holds what the replica had, nor leads there. */
+void numapte_audit_replica(struct mm_struct *mm, unsigned long addr, int node)
+{
+	audit_range(mm, addr & PMD_MASK, PMD_SIZE, ~BIT_ULL(node), NUMAPTE_TABLES, 0);
+	audit_range(mm, addr & PMD_MASK, PAGE_SIZE, ~BIT_ULL(node), NUMAPTE_TABLES, PMD_SHIFT);
 }
 
 /* A table's level is told by the size of the entry that led to it. */

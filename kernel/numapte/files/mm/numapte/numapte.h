@@ -224,6 +224,7 @@ void numapte_audit_root_init(void);
 void numapte_audit_filter_init(void);
 void numapte_audit_nodes(struct mm_struct *mm, unsigned long addr, unsigned long bytes, u64 nodes,
 			 enum numapte_site site);
+void numapte_audit_replica(struct mm_struct *mm, unsigned long addr, int node);
 bool numapte_denied(gfp_t gfp);
 void numapte_debug_init(struct dentry *dir);
 
@@ -239,6 +240,7 @@ static inline void numapte_audit_kept(const unsigned long *entry, u64 found) { }
 static inline void numapte_audit_root(struct mm_struct *mm, struct numapte_mm *nm) { }
 static inline void numapte_audit_nodes(struct mm_struct *mm, unsigned long addr,
 				       unsigned long bytes, u64 nodes, enum numapte_site site) { }
+static inline void numapte_audit_replica(struct mm_struct *mm, unsigned long addr, int node) { }
 static inline bool numapte_denied(gfp_t gfp) { return false; }
 static inline void numapte_debug_init(struct dentry *dir) { }
 static inline bool numapte_mutant(enum numapte_mutant mutant) { return false; }

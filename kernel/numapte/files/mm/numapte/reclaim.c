@@ -100,7 +100,7 @@ static bool is_held(const struct numapte_table *table, int node)
 }
 
 /* The flush is over. Return: whether the replica was given back. */
-static bool take_replica(struct mm_struct *mm, pmd_t *pmd, int node)
+static bool take_replica(struct mm_struct *mm, unsigned long addr, pmd_t *pmd, int node)
 {
 	unsigned long *canonical, *replica;
 	struct locked locked;
@@ -112,6 +112,7 @@ static bool take_replica(struct mm_struct *mm, pmd_t *pmd, int node)
 		unlock_table(&locked);
 		return false;
 	}
+	numapte_audit_replica(mm, addr, node);
 	canonical = page_address(locked.page);
 	replica = locked.table->page[node];
 	for (i = 0; i < ENTRIES; i++)
@@ -154,7 +155,10 @@ struct scan {
 	unsigned long want, freed;
 	unsigned long looks;	/* that are left */
 	unsigned int count;
-	pmd_t *pmds[BATCH];	/* unlinked, and still to be flushed */
+	struct {
+		unsigned long addr;
+		pmd_t *pmd;
+	} tables[BATCH];	/* unlinked, and still to be flushed */
 };
 
 static void give_back(struct scan *scan)
@@ -166,7 +170,8 @@ static void give_back(struct scan *scan)
 	if (!numapte_mutant(MUTANT_FOLD_EARLY))
 		flush_tlb_mm_range(scan->mm, 0, TLB_FLUSH_ALL, PAGE_SHIFT, true);
 	for (i = 0; i < scan->count; i++)
-		scan->freed += take_replica(scan->mm, scan->pmds[i], scan->node);
+		scan->freed += take_replica(scan->mm, scan->tables[i].addr, scan->tables[i].pmd,
+					    scan->node);
 	scan->count = 0;
 }
 
@@ -189,7 +194,7 @@ static bool scan_range(struct scan *scan, unsigned long from, unsigned long to)
 			}
 			scan->looks--;
 			/* Several VMAs may lie in one table. */
-			if (scan->count && scan->pmds[scan->count - 1] == pmd)
+			if (scan->count && scan->tables[scan->count - 1].pmd == pmd)
 				continue;
 			if (!pmd || !lock_table(&locked, scan->mm, pmd, scan->node))
 				continue;
@@ -198,7 +203,8 @@ static bool scan_range(struct scan *scan, unsigned long from, unsigned long to)
 			locked.table->inserted &= ~BIT_ULL(scan->node);
 #endif
 			unlock_table(&locked);
-			scan->pmds[scan->count++] = pmd;
+			scan->tables[scan->count].addr = addr;
+			scan->tables[scan->count++].pmd = pmd;
 			if (scan->count == BATCH) {
 				give_back(scan);
 				cond_resched();
