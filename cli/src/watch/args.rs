@@ -37,6 +37,8 @@ pub enum Verb {
     Report(Report),
     /// Compare two records, before and after a change: rates by cause with intervals, and an exit status
     Compare(Compare),
+    /// Serve counters to Prometheus and others, by HTTP or by a file for node_exporter, until it is ended
+    Export(Export),
     /// Make known storms and see whether they are attributed to whom and what they should be
     Selftest(Selftest),
     /// Make one known storm (used by selftest)
@@ -222,6 +224,34 @@ pub struct Record {
     /// Record while this command runs, and return its exit status
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<std::ffi::OsString>,
+}
+
+#[derive(Debug, Args)]
+pub struct Export {
+    /// Serve OpenMetrics here, path /metrics [default: 127.0.0.1:9986, or nowhere with --textfile]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub listen: Option<String>,
+    /// Write this file for node_exporter's textfile collector (NAME.prom)
+    #[arg(long, value_name = "FILE")]
+    pub textfile: Option<PathBuf>,
+    /// Time between two looks at the probes
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = seconds)]
+    pub interval: Duration,
+    /// So many systemd units, or cgroups, have series of their own; the rest is "other"
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=4096))]
+    pub units_max: u64,
+    /// Also what CPUs have each other run besides flushes
+    #[arg(long)]
+    pub cross_calls: bool,
+    /// Keep a record of an interval in which handlers took more than this many microseconds of some 10 ms
+    #[arg(long, value_name = "US", requires = "evidence")]
+    pub auto: Option<u64>,
+    /// The directory for these records, of which the last 16 stay
+    #[arg(long, value_name = "DIR", requires = "auto")]
+    pub evidence: Option<PathBuf>,
+    /// Stop after this long: 90s, 10m, 3h
+    #[arg(long = "for", value_name = "TIME", value_parser = seconds)]
+    pub duration: Option<Duration>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -236,6 +236,8 @@ pub(super) struct Session {
     watched: Option<u32>,
     named: Instant,
     wants_names: bool,
+    /// Longest time until a signal is noticed.
+    step: Duration,
 }
 
 impl Session {
@@ -258,7 +260,13 @@ impl Session {
             watched: window.filters.tid.or(window.filters.pid),
             named: Instant::now(),
             wants_names,
+            step: STEP,
         })
+    }
+
+    /// Where nothing is waited for but signals, a longer one costs less.
+    pub(super) fn look_every(&mut self, step: Duration) {
+        self.step = step;
     }
 
     /// Until the interval, the command, the time, or the user's patience is over; true if it was not the interval.
@@ -272,8 +280,8 @@ impl Session {
         loop {
             let now = Instant::now();
             let ends = [until, self.end].into_iter().flatten().min();
-            let left = ends.map_or(STEP, |end| end.saturating_duration_since(now));
-            self.observer.poll(left.min(STEP), |shootdown| events.push(shootdown))?;
+            let left = ends.map_or(self.step, |end| end.saturating_duration_since(now));
+            self.observer.poll(left.min(self.step), |shootdown| events.push(shootdown))?;
             for shootdown in events.drain(..) {
                 take(&shootdown, self.observer.stacks());
             }

@@ -7,6 +7,8 @@ mod compare;
 #[cfg(feature = "watch")]
 mod environment;
 #[cfg(feature = "watch")]
+mod export;
+#[cfg(feature = "watch")]
 pub(crate) mod filters;
 #[cfg(feature = "watch")]
 mod isolated;
@@ -50,6 +52,7 @@ pub fn run(watch: Watch) -> Result<u8> {
         Verb::Stacks(args) => live::stacks(&args),
         Verb::Matrix(args) => live::matrix(&args),
         Verb::Record(args) => record::record(&args),
+        Verb::Export(args) => export::run(&args),
         Verb::Selftest(args) => selftest::run(&args),
         Verb::Storm(_) | Verb::Report(_) | Verb::Compare(_) => Ok(0),
     };

@@ -6,7 +6,7 @@ use crate::ended::Watcher;
 use crate::kernel::{self, Functions};
 use crate::moments::Moments;
 use crate::options::Options;
-use crate::overhead::Timer;
+use crate::overhead::{own_alone, Timer};
 use crate::probes::{Probes, CALL_INTERRUPTS, ROWS};
 use crate::stacks::Namer;
 use crate::{errors, maps, wire};
@@ -224,7 +224,7 @@ impl Observer {
             classes,
             interrupts,
             lost: self.probes.lost()?,
-            overhead: overhead.unwrap_or_default(),
+            overhead: overhead.unwrap_or_else(own_alone),
             blind: self.sight.blind.clone(),
         })
     }
