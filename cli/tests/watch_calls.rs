@@ -2,7 +2,7 @@
 //! Interrupts that are no flush, what all of them weigh, and whether a change helped: on this machine, as root.
 
 mod common;
-use common::{ceasefire, run, skip, succeed, Scratch};
+use common::{ceasefire, refused, run, skip, succeed, Scratch};
 use serde_json::Value;
 
 /// False, and a skip is noted, where this machine does not let us watch.
@@ -187,6 +187,7 @@ fn a_change_is_told_from_chance_and_a_pipeline_is_told() {
         serde_json::from_str(&compare(&["--json", "--units", "48000,1200"], &many, &few).stdout)
             .expect("JSON");
     assert_eq!(per_unit["per"], "unit");
+    refused(&mut ceasefire(&["watch", "compare", &many, &few, "--units", "5"]), 2, "units");
     let all = per_unit["changes"].as_array().expect("changes").iter();
     let user = all.clone().find(|row| row["class"] == "user" && row["cause"] == "munmap").expect("munmap");
     assert!(user["before"].as_f64().is_some_and(|each| (0.5..2.0).contains(&each)), "{user}");

@@ -163,6 +163,23 @@ fn a_burst_leaves_a_record_and_16_of_them_stay() {
 }
 
 #[test]
+fn a_file_that_cannot_be_written_any_more_stops_nothing() {
+    if !may_watch() {
+        return;
+    }
+    let scratch = Scratch::new("gone");
+    let directory = scratch.0.join("d");
+    fs::create_dir(&directory).expect("a directory");
+    let mut export = Export::start(&["--textfile", &directory.join("x.prom").to_string_lossy()]);
+    fs::remove_dir_all(&directory).expect("removed");
+    std::thread::sleep(Duration::from_millis(3500));
+    assert!(export.scrape().contains("ceasefire_watch_info"));
+    let (code, says) = export.stop();
+    assert_eq!(code, Some(0));
+    assert_eq!(says.matches("counting goes on").count(), 1, "told once: {says}");
+}
+
+#[test]
 fn what_cannot_be_exported_is_refused() {
     for (args, fragment) in [
         (&["--listen", "nowhere"][..], "nowhere"),

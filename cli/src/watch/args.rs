@@ -310,8 +310,8 @@ pub struct Compare {
     /// The record from after it
     pub after: PathBuf,
     /// Units of work done while each was recorded: figures are per unit, not per second
-    #[arg(long, value_name = "N,M", value_delimiter = ',', num_args = 2, value_parser = units)]
-    pub units: Vec<f64>,
+    #[arg(long, value_name = "N,M", value_parser = units)]
+    pub units: Option<(f64, f64)>,
     /// What is compared
     #[arg(long = "by", value_enum, default_value_t = Compared::Received)]
     pub figure: Compared,
@@ -331,9 +331,11 @@ pub struct Compare {
     pub cause: Vec<String>,
 }
 
-fn units(text: &str) -> Result<f64, String> {
-    let units = text.parse::<f64>().ok().filter(|units| units.is_finite() && *units > 0.0);
-    units.ok_or_else(|| "units of work are a number above nothing".into())
+fn units(text: &str) -> Result<(f64, f64), String> {
+    let number =
+        |text: &str| text.trim().parse::<f64>().ok().filter(|units| units.is_finite() && *units > 0.0);
+    let both = text.split_once(',').and_then(|(before, after)| Some((number(before)?, number(after)?)));
+    both.ok_or_else(|| "units of work are two numbers above nothing, such as 1000,1200".into())
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

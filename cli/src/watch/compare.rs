@@ -15,14 +15,13 @@ use std::path::Path;
 pub fn run(args: &Compare) -> Result<u8> {
     cancel::install()?;
     let wanted = causes(&args.cause)?;
-    let units = |place: usize| args.units.get(place).copied();
     let figure = args.figure.into();
     let (mut before, kernel_before) = read(&args.before, figure, &wanted)?;
     let (mut after, kernel_after) = read(&args.after, figure, &wanted)?;
-    (before.units, after.units) = (units(0), units(1));
+    (before.units, after.units) = args.units.unzip();
     let changes = compare::changes(&before, &after);
     let (name_before, name_after) = (args.before.to_string_lossy(), args.after.to_string_lossy());
-    let shown = Shown { figure, names: [&name_before, &name_after], is_per_unit: units(0).is_some() };
+    let shown = Shown { figure, names: [&name_before, &name_after], is_per_unit: args.units.is_some() };
     let windows_min = before.windows().min(after.windows());
     if args.json {
         print_line(&compare::json(&changes, &shown).to_string());

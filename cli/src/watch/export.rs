@@ -56,19 +56,28 @@ pub fn run(args: &Export) -> Result<u8> {
     if let Some(server) = &server {
         eprintln!("counters are at http://{}/metrics", server.address());
     }
+    // Failures of the last interval: each is told once.
+    let mut said: Vec<String> = Vec::new();
     loop {
         let is_over = session.wait(Some(args.interval), &mut |_, _| ())?;
         let window = session.window(&[])?;
         session.next();
         units.next();
         totals.take(&window, &mut units);
-        show(args, server.as_ref(), &totals)?;
+        // A disk that is full later on is no reason to stop counting.
+        let mut failures = vec![show(args, server.as_ref(), &totals)];
         if let (Some(us), Some(directory)) = (args.auto, &args.evidence) {
             let stolen_ns = window.bursts.hundredth.map_or(0, |moment| moment.stolen_ns);
             if stolen_ns > us.saturating_mul(1000) {
-                keep(args, us, directory, &window, stolen_ns)?;
+                failures.push(keep(args, us, directory, &window, stolen_ns));
             }
         }
+        let failed: Vec<String> =
+            failures.into_iter().filter_map(|one| Some(one.err()?.to_string())).collect();
+        for failure in failed.iter().filter(|failure| !said.contains(failure)) {
+            eprintln!("note: {failure}; counting goes on");
+        }
+        said = failed;
         if is_over || cancel::requested() {
             return session.finish();
         }
