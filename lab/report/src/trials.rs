@@ -239,5 +239,5 @@ fn details(program: &Program, found: &Found) -> String {
             parts.push(format!("{words}: {}", names.join(", ")));
         }
     }
-    format!("**{}** ({} {}): {}.", program.name, program.about, program.version, parts.join("; "))
+    format!("**{}** ({}; {}): {}.", program.name, program.about, program.version, parts.join("; "))
 }
