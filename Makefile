@@ -9,7 +9,7 @@ CEASEFIRE  := $(TARGET)/release/ceasefire
 # The first mechanism, where no KERNEL is named.
 MECHANISM := $(firstword $(patsubst kernel/%/mechanism.toml,%,$(wildcard kernel/*/mechanism.toml)))
 
-.PHONY: help toolchain tool watch build demo designs figures paper deter-trial lab test machine-fuzz kernel-tree kernel-export kernel-series kernel-deb hardware-check hardware-report clean
+.PHONY: help toolchain tool watch build demo designs figures paper deter-trial watch-deb lab test machine-fuzz kernel-tree kernel-export kernel-series kernel-deb hardware-check hardware-report clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -52,6 +52,9 @@ designs: tool ## Linux 6.12 and 7.3, interrupts, INVLPGB and skipped flushes sid
 paper: tool ## two papers' evaluations again, each figure beside ours (out/paper*/paper.html; an hour, resumes); BOOTS=5 for figures to publish
 	@$(CEASEFIRE) lab paper $(addprefix --boots ,$(BOOTS))
 	@$(CEASEFIRE) lab paper numapte $(addprefix --boots ,$(BOOTS))
+
+watch-deb: watch ## the observer as a Debian package with its systemd unit (out/)
+	@watch/export/package/make-deb '$(TARGET)/watch/release/ceasefire' out
 
 deter-trial: watch ## which remedy helps which of fifteen programs of Debian (out/deter-trial, as root, resumes); then figures
 	@CEASEFIRE='$(TARGET)/watch/release/ceasefire' REPEATS='$(REPEATS)' deter/trial/run $(PROGRAMS)

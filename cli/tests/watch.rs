@@ -64,7 +64,11 @@ storms! {
     fork_is_attributed "fork",
     userfaultfd_is_attributed "userfaultfd",
     thp_split_is_attributed "thp-split",
-    thp_collapse_is_attributed "thp-collapse",
+    madvise_collapse_is_attributed "madvise-collapse",
+    process_madvise_is_attributed "process-madvise",
+    guard_install_is_attributed "guard-install",
+    io_uring_madvise_is_attributed "io-uring-madvise",
+    compaction_on_request_is_attributed "compaction-request",
     msync_is_attributed "msync",
     msync_of_a_range_is_attributed "msync-range",
     truncate_is_attributed "truncate",
@@ -72,6 +76,10 @@ storms! {
     ksm_is_attributed "ksm",
     set_memory_is_attributed "set-memory",
     vmalloc_is_attributed "vmalloc",
+    membarrier_is_attributed "membarrier",
+    text_patching_is_attributed "text-patching",
+    table_sync_is_attributed "table-sync",
+    hugetlb_tables_that_are_no_longer_shared_are_attributed "hugetlb-exit",
 }
 
 fn class<'a>(report: &'a Value, name: &str) -> &'a Value {

@@ -147,14 +147,14 @@ fn wrong_records_get_one_sentence() {
     let scratch = Scratch::new("wrong");
     let good = sample::record();
     let with = |name: &str, bytes: &[u8]| path(&scratch.file(name, bytes));
-    let newer = [b"ceasefire.watch-record/2\n", &good[25..]].concat();
+    let newer = [b"ceasefire.watch-record/3\n", &good[25..]].concat();
     let mut flipped = good.clone();
     flipped[good.len() / 2] ^= 1;
     let mut huge = good[..25].to_vec();
     huge.extend(b"ENVT\xff\xff\xff\xff....{}");
     for (file, code, fragment) in [
         (with("empty", b""), 1, "is empty"),
-        (with("newer", &newer), 1, "newer ceasefire: version 2"),
+        (with("newer", &newer), 1, "newer ceasefire: version 3"),
         (with("garbage", &[0xa5; 70_000]), 2, "no record"),
         (with("text", b"hello\n"), 2, "no record"),
         (with("begun", &good[..40]), 1, "ends in the middle"),

@@ -34,13 +34,18 @@ struct flush_tlb_info {
 	_Bool freed_tables;
 } RELOCATED;
 
+struct __call_single_node {
+	unsigned int u_flags;
+} RELOCATED;
+
 struct __call_single_data {
+	struct __call_single_node node;
 	void *info;
 } RELOCATED;
 
 /* x86 and others differ: only ever reached through bpf_task_pt_regs(). */
 struct pt_regs {
-	unsigned long si, dx, orig_ax;
+	unsigned long dx, r10, orig_ax;
 } RELOCATED;
 #else
 /* Only the pointer is passed on. */

@@ -10,7 +10,7 @@ enum state { FREE, OPEN, SWEEPING };
 
 struct slot {
 	u32 state;
-	u32 sequence;
+	u32 sequence;		/* of its lane */
 	u32 targets;		/* queued */
 	u32 answered;		/* handled */
 	u32 filtered;
@@ -28,6 +28,8 @@ struct slot {
 	s32 user_stack;
 	u32 stride_shift;
 	u32 pad;
+	u64 callsite;		/* of a call */
+	u64 is_async;		/* its sender goes on at once */
 	struct site_key site;
 	char comm[COMM_BYTES];
 };
@@ -44,7 +46,19 @@ struct answer {
 	char comm[COMM_BYTES];
 };
 
-/* Which of its slots a CPU uses. */
+struct begun {
+	u64 ns;
+	struct site_key site;
+	u64 is_sender;
+};
+
+/* Which call a csd was queued for. */
+struct called {
+	u32 slot;
+	u32 sequence;
+};
+
+/* Which of its slots a lane of a CPU uses. */
 struct turn {
 	u32 sequence;
 	u32 is_armed;		/* a request was announced, its targets are to come */
@@ -59,13 +73,22 @@ struct turn {
 		__type(value, value_);			\
 	} name_ SEC(".maps")
 
-/* Sized at load: cpus, cpus * SLOTS, cpus * SLOTS * cpus, cpus * cpus. */
+/* Sized at load: lanes, lanes * SLOTS, lanes * SLOTS * cpus, cpus * cpus, a few thousand, cpus. */
 MAP(turns, BPF_MAP_TYPE_ARRAY, u32, struct turn, 1);
 MAP(slots, BPF_MAP_TYPE_ARRAY, u32, struct slot, 1);
 MAP(answers, BPF_MAP_TYPE_ARRAY, u32, struct answer, 1);
 MAP(initiators, BPF_MAP_TYPE_HASH, u64, u32, 1);
+/* Those of calls come and go with requests and stacks. */
+MAP(callers, BPF_MAP_TYPE_LRU_HASH, u64, struct called, 1);
+/* Work queued for a CPU that no tracepoint tells of when it runs. */
+MAP(irq_works, BPF_MAP_TYPE_ARRAY, u32, u64, 1);
+MAP(interrupts, BPF_MAP_TYPE_PERCPU_ARRAY, u32, struct interrupts, 1);
 /* When this CPU entered the flush that it runs now. */
 MAP(entries, BPF_MAP_TYPE_PERCPU_ARRAY, u32, u64, 1);
+
+/* System calls that have begun, by thread. */
+MAP(begun, BPF_MAP_TYPE_LRU_HASH, u32, struct begun, 1);
+MAP(moments, BPF_MAP_TYPE_PERCPU_ARRAY, u32, struct moments, 1);
 
 MAP(totals, BPF_MAP_TYPE_PERCPU_ARRAY, u32, struct total, CLASSES);
 MAP(losses, BPF_MAP_TYPE_PERCPU_ARRAY, u32, u64, LOST_KINDS);

@@ -75,13 +75,13 @@ static struct site site_zero;
 static struct victim victim_zero;
 static struct histogram histogram_zero;
 
-static __always_inline struct site *site_of(struct slot *slot)
+static __always_inline struct site *site_of(struct site_key *key)
 {
-	struct site *site = bpf_map_lookup_elem(&sites, &slot->site);
+	struct site *site = bpf_map_lookup_elem(&sites, key);
 
 	if (!site) {
-		bpf_map_update_elem(&sites, &slot->site, &site_zero, BPF_NOEXIST);
-		site = bpf_map_lookup_elem(&sites, &slot->site);
+		bpf_map_update_elem(&sites, key, &site_zero, BPF_NOEXIST);
+		site = bpf_map_lookup_elem(&sites, key);
 		if (!site)
 			lose(LOST_ROW);
 	}
@@ -113,10 +113,9 @@ static __always_inline void sender_add(struct slot *slot, u64 wait_ns)
 	tally_add(&sender->tally, slot, wait_ns);
 }
 
-static __always_inline void victim_add(const struct slot *slot, const struct answer *answer, u32 cpu, u64 delivery_ns,
-				       u64 handler_ns)
+static __always_inline void victim_add(u32 class_, const struct answer *answer, u32 cpu, u64 delivery_ns, u64 handler_ns)
 {
-	struct victim_key key = { .cpu = cpu, .tid = answer->tid, .class_ = slot->site.class_ };
+	struct victim_key key = { .cpu = cpu, .tid = answer->tid, .class_ = class_ };
 	struct victim *victim = bpf_map_lookup_elem(&victims, &key);
 
 	if (!victim) {
@@ -200,7 +199,7 @@ static long answer_add(u64 round, struct walk *walk)
 		walk->handler_ns_max = handler_ns;
 		walk->slowest = cpu + 1;
 	}
-	if (walk->site) {
+	if (walk->site && answer->tid != NO_THREAD) {
 		__sync_fetch_and_add(&walk->site->delivery_ns, delivery_ns);
 		__sync_fetch_and_add(&walk->site->handler_ns, handler_ns);
 		if (settings.want_histograms) {
@@ -208,10 +207,31 @@ static long answer_add(u64 round, struct walk *walk)
 			histogram_add(&walk->site->handler, handler_ns);
 		}
 	}
-	victim_add(walk->slot, answer, cpu, delivery_ns, handler_ns);
+	victim_add(walk->slot->site.class_, answer, cpu, delivery_ns, handler_ns);
 	if (settings.want_pairs)
 		pair_add(walk->slot, answer, cpu, handler_ns);
 	return 0;
+}
+
+static __always_inline void moment_add(const struct slot *slot, u64 handler_ns)
+{
+	u32 zero = 0, number = (u32)(slot->start_ns / MOMENT_NS);
+	struct moments *mine = bpf_map_lookup_elem(&moments, &zero);
+	struct moment *moment;
+
+	if (!mine)
+		return;
+	moment = &mine->of[number & (MOMENTS - 1)];
+	/* What is added up so late that a newer one has its place is in the sums alone. */
+	if (moment->number > number)
+		return;
+	if (moment->number != number) {
+		moment->number = number;
+		moment->received = 0;
+		moment->stolen_ns = 0;
+	}
+	__sync_fetch_and_add(&moment->received, slot->targets);
+	__sync_fetch_and_add(&moment->stolen_ns, handler_ns);
 }
 
 struct mark {
@@ -301,9 +321,9 @@ __noinline int shootdown_add(u32 slot_index)
 	if (slot->pad)
 		lose(LOST_STACK);
 	/* The initiator has gone on, so they have flushed: the probes did not run there (kernels may spare a task them). */
-	if (settings.want_latency && slot->answered < slot->targets)
+	if (settings.want_latency && slot->answered < slot->targets && !slot->is_async)
 		lose_many(LOST_ANSWER, slot->targets - slot->answered);
-	wait_ns = slot->end_ns > slot->start_ns ? slot->end_ns - slot->start_ns : 0;
+	wait_ns = slot->end_ns > slot->start_ns && !slot->is_async ? slot->end_ns - slot->start_ns : 0;
 	if (settings.want_latency && wait_ns < settings.wait_ns_min) {
 		struct total *total = total_of(slot->site.class_);
 
@@ -312,7 +332,7 @@ __noinline int shootdown_add(u32 slot_index)
 		return 0;
 	}
 	if (settings.want_histograms || settings.want_kernel_stacks)
-		site = site_of(slot);
+		site = site_of(&slot->site);
 	if (site) {
 		tally_add(&site->tally, slot, wait_ns);
 		if (settings.want_histograms) {
@@ -334,6 +354,8 @@ __noinline int shootdown_add(u32 slot_index)
 		};
 
 		bpf_loop(slot->targets, answer_add, &walk, 0);
+		if (slot->site.class_ != CLASS_CALL)
+			moment_add(slot, walk.handler_ns);
 		if (settings.want_histograms) {
 			struct targets_key key = {
 				.class_ = slot->site.class_,
@@ -348,7 +370,8 @@ __noinline int shootdown_add(u32 slot_index)
 			if (histogram)
 				histogram_add(histogram, wait_ns);
 		}
-		if (settings.want_events && walk.handler_ns_max >= settings.event_handler_ns_min)
+		if (settings.want_events && slot->site.class_ != CLASS_CALL &&
+		    walk.handler_ns_max >= settings.event_handler_ns_min)
 			event_send(slot, &walk, wait_ns);
 	}
 	return 0;

@@ -27,6 +27,9 @@ char LICENSE[] SEC("license") = "GPL";
 #define REMOTE_SEND 4
 #define KERNEL_THREAD 0x00200000	/* PF_KTHREAD */
 #define PAGE_SHIFT 12
+/* System calls of which the advice is read. */
+#define MADVISE 28
+#define PROCESS_MADVISE 440
 #define FLUSH_ALL (~0ull)
 /* settings.user_functions[] */
 #define OWED_FUNCTION 1		/* flushes single CPUs; its sender makes no local run */
@@ -47,12 +50,19 @@ static __always_inline u32 class_of(u64 function)
 	for (int i = 0; i < FUNCTIONS_MAX; i++)
 		if (settings.kernel_functions[i] && function == settings.kernel_functions[i])
 			return CLASS_KERNEL;
-	return CLASSES;
+	return settings.want_calls ? CLASS_CALL : CLASSES;
 }
 
-static __always_inline struct slot *slot_at(u32 cpu, u32 sequence, u32 *index)
+static __always_inline struct turn *turn_of(u32 cpu, u32 lane)
 {
-	*index = cpu * SLOTS + (sequence & (SLOTS - 1));
+	u32 index = cpu * LANES + lane;
+
+	return bpf_map_lookup_elem(&turns, &index);
+}
+
+static __always_inline struct slot *slot_at(u32 cpu, u32 lane, u32 sequence, u32 *index)
+{
+	*index = (cpu * LANES + lane) * SLOTS + (sequence & (SLOTS - 1));
 	return bpf_map_lookup_elem(&slots, index);
 }
 
@@ -136,10 +146,11 @@ static __always_inline void syscall_read(struct site_key *site)
 	if (number >= NO_SYSCALL)
 		return;
 	site->syscall = number;
-	if (number == 28) {	/* madvise */
+	if (number == MADVISE)
 		bpf_probe_read_kernel(&argument, sizeof(argument), &regs->dx);
-		site->argument = argument;
-	}
+	else if (number == PROCESS_MADVISE)
+		bpf_probe_read_kernel(&argument, sizeof(argument), &regs->r10);
+	site->argument = argument;
 #endif
 }
 
@@ -164,6 +175,14 @@ static __always_inline void sender_read(struct slot *slot, void *context)
 		if (slot->user_stack < 0)
 			slot->user_stack = NO_STACK;
 	}
+	if (settings.want_whole_calls) {
+		struct begun *mine = bpf_map_lookup_elem(&begun, &slot->tid);
+
+		if (mine) {
+			mine->site = slot->site;
+			mine->is_sender = 1;
+		}
+	}
 }
 
 static __always_inline bool is_filtered(u32 tgid, u32 tid, u32 cpu)
@@ -183,10 +202,10 @@ static __always_inline bool is_filtered(u32 tgid, u32 tid, u32 cpu)
 }
 
 /* Takes the initiator's next slot; what it held is added up first if nobody has. */
-static __always_inline struct slot *slot_begin(struct turn *turn, u32 cpu, u32 class_, u32 *index)
+static __always_inline struct slot *slot_begin(struct turn *turn, u32 cpu, u32 lane, u32 class_, u32 *index)
 {
 	u64 ids = bpf_get_current_pid_tgid();
-	struct slot *slot = slot_at(cpu, turn->sequence + 1, index);
+	struct slot *slot = slot_at(cpu, lane, turn->sequence + 1, index);
 	u32 state;
 
 	if (!slot)
@@ -199,6 +218,7 @@ static __always_inline struct slot *slot_begin(struct turn *turn, u32 cpu, u32 c
 	if (state == OPEN)
 		shootdown_add(*index);
 	turn->sequence++;
+	slot->sequence = turn->sequence;
 	slot->targets = 0;
 	slot->answered = 0;
 	slot->last_target = 0;
@@ -212,7 +232,9 @@ static __always_inline struct slot *slot_begin(struct turn *turn, u32 cpu, u32 c
 	slot->cgroup = 0;
 	slot->comm[0] = 0;
 	slot->pad = 0;
+	slot->is_async = 0;
 	slot->site.kernel_stack = NO_STACK;
+	slot->site.function = 0;
 	slot->site.syscall = NO_SYSCALL;
 	slot->site.argument = 0;
 	slot->site.class_ = class_;
@@ -281,7 +303,7 @@ int announced(struct arguments *arguments)
 	if (reason != REMOTE_SEND)
 		return 0;
 	cpu = bpf_get_smp_processor_id();
-	turn = bpf_map_lookup_elem(&turns, &cpu);
+	turn = turn_of(cpu, LANE_FLUSHES);
 	total = total_of(class_);
 	if (!turn || !total)
 		return 0;
@@ -290,7 +312,7 @@ int announced(struct arguments *arguments)
 	turn->announced_pages = arguments->values[1];
 	if (!settings.has_csd) {
 		u32 index;
-		struct slot *slot = slot_begin(turn, cpu, class_, &index);
+		struct slot *slot = slot_begin(turn, cpu, LANE_FLUSHES, class_, &index);
 
 		if (!slot)
 			return 0;
@@ -306,6 +328,23 @@ int announced(struct arguments *arguments)
 	return 0;
 }
 
+/* What this target does about it is still to come. */
+static __always_inline struct answer *answer_begin(struct slot *slot, u32 index, u32 target, u64 now)
+{
+	u32 row = index * settings.cpus + target;
+	struct answer *answer = bpf_map_lookup_elem(&answers, &row);
+
+	if (answer) {
+		answer->queued_ns = now;
+		answer->is_done = 0;
+		answer->next = slot->last_target;
+		slot->last_target = target + 1;
+	}
+	return answer;
+}
+
+#include "calls.bpf.h"
+
 SEC("raw_tp/csd_queue_cpu")
 int queued(struct arguments *arguments)
 {
@@ -317,17 +356,19 @@ int queued(struct arguments *arguments)
 	struct turn *turn;
 	struct slot *slot;
 	struct total *total;
-	u32 index, row;
+	u32 index;
 	bool is_new, is_counted = true;
 	u64 now;
 
 	if (class_ == CLASSES || target >= settings.cpus)
 		return 0;
+	if (class_ == CLASS_CALL)
+		return call_queued(arguments, cpu);
 	now = bpf_ktime_get_ns();
-	turn = bpf_map_lookup_elem(&turns, &cpu);
+	turn = turn_of(cpu, LANE_FLUSHES);
 	if (!turn)
 		return 0;
-	slot = slot_at(cpu, turn->sequence, &index);
+	slot = slot_at(cpu, LANE_FLUSHES, turn->sequence, &index);
 	if (!slot)
 		return 0;
 	is_new = turn->is_armed || slot->state != OPEN || slot->is_closed || target < slot->highest_target;
@@ -345,7 +386,7 @@ int queued(struct arguments *arguments)
 		bool is_current = true;
 
 		total->shootdowns += is_counted;
-		slot = slot_begin(turn, cpu, class_, &index);
+		slot = slot_begin(turn, cpu, LANE_FLUSHES, class_, &index);
 		if (!slot)
 			return 0;
 		slot->start_ns = now;
@@ -366,19 +407,11 @@ int queued(struct arguments *arguments)
 		total->filtered++;
 	if (settings.want_latency) {
 		u32 *initiator = bpf_map_lookup_elem(&initiators, &csd);
-		struct answer *answer;
 
 		/* A csd belongs to one initiator and one target for as long as the machine is up. */
 		if (!initiator || *initiator != cpu)
 			bpf_map_update_elem(&initiators, &csd, &cpu, BPF_ANY);
-		row = index * settings.cpus + target;
-		answer = bpf_map_lookup_elem(&answers, &row);
-		if (answer) {
-			answer->queued_ns = now;
-			answer->is_done = 0;
-			answer->next = slot->last_target;
-			slot->last_target = target + 1;
-		}
+		answer_begin(slot, index, target, now);
 	}
 	slot->highest_target = target + 1;
 	slot->targets++;
@@ -388,13 +421,13 @@ int queued(struct arguments *arguments)
 /* The initiator flushes its own TLB while the targets are on their way: time that it would wait anyway. */
 static __always_inline void local_run(struct arguments *arguments, u32 cpu)
 {
-	struct turn *turn = bpf_map_lookup_elem(&turns, &cpu);
+	struct turn *turn = turn_of(cpu, LANE_FLUSHES);
 	struct slot *slot;
 	u32 index;
 
 	if (!turn)
 		return;
-	slot = slot_at(cpu, turn->sequence, &index);
+	slot = slot_at(cpu, LANE_FLUSHES, turn->sequence, &index);
 	if (!slot || slot->state != OPEN || slot->is_closed)
 		return;
 	slot->is_closed = 1;
@@ -402,7 +435,7 @@ static __always_inline void local_run(struct arguments *arguments, u32 cpu)
 		slot->pad = 0;
 		sender_read(slot, arguments);
 	}
-	slot = slot_at(cpu, turn->sequence - 1, &index);
+	slot = slot_at(cpu, LANE_FLUSHES, turn->sequence - 1, &index);
 	if (slot && __sync_val_compare_and_swap(&slot->state, OPEN, FREE) == OPEN)
 		shootdown_add(index);
 }
@@ -410,15 +443,18 @@ static __always_inline void local_run(struct arguments *arguments, u32 cpu)
 SEC("raw_tp/csd_function_entry")
 int entered(struct arguments *arguments)
 {
+	u32 class_ = class_of(arguments->values[0]);
 	u32 zero = 0;
 	u64 *entry;
 
-	if (class_of(arguments->values[0]) == CLASSES)
+	if (class_ == CLASSES)
 		return 0;
 	if (!arguments->values[1]) {
-		local_run(arguments, bpf_get_smp_processor_id());
+		if (class_ != CLASS_CALL)
+			local_run(arguments, bpf_get_smp_processor_id());
 		return 0;
 	}
+	interrupt_told();
 	if (settings.want_latency) {
 		entry = bpf_map_lookup_elem(&entries, &zero);
 		if (entry)
@@ -427,18 +463,54 @@ int entered(struct arguments *arguments)
 	return 0;
 }
 
+/* The slot for which this csd was queued; NULL where that is not known, or past. */
+static __always_inline struct slot *slot_of(u64 csd, u32 class_, u32 *index)
+{
+	u32 *initiator;
+	struct turn *turn;
+
+	if (class_ == CLASS_CALL)
+		return called_slot(csd, index);
+	initiator = bpf_map_lookup_elem(&initiators, &csd);
+	if (!initiator)
+		return NULL;
+	turn = turn_of(*initiator, LANE_FLUSHES);
+	return turn ? slot_at(*initiator, LANE_FLUSHES, turn->sequence, index) : NULL;
+}
+
+static __always_inline void victim_read(struct answer *answer, u64 entry_ns, u64 exit_ns)
+{
+	u64 ids = bpf_get_current_pid_tgid();
+
+	answer->entry_ns = entry_ns;
+	answer->exit_ns = exit_ns;
+	answer->tid = (u32)ids;
+	answer->tgid = ids >> 32;
+	answer->cgroup = bpf_get_current_cgroup_id();
+	bpf_get_current_comm(answer->comm, sizeof(answer->comm));
+}
+
+/* Who lost time, where nothing is known any more of the sender. */
+static __always_inline void victim_add_alone(u32 cpu, u64 entry_ns, u64 now)
+{
+	struct answer answer = {};
+
+	if (!entry_ns)
+		return;
+	victim_read(&answer, entry_ns, now);
+	victim_add(CLASS_CALL, &answer, cpu, 0, now - entry_ns);
+}
+
 SEC("raw_tp/csd_function_exit")
 int left(struct arguments *arguments)
 {
-	u64 csd = arguments->values[1];
-	u32 class_ = class_of(arguments->values[0]);
-	u32 zero = 0, index, row, cpu;
-	u32 *initiator;
+	u64 function = arguments->values[0], csd = arguments->values[1];
+	u32 class_ = class_of(function);
+	u32 zero = 0, index = 0, row, cpu;
 	struct answer *answer;
 	struct total *total;
 	struct slot *slot;
-	struct turn *turn;
-	u64 *entry, now, ids;
+	u64 *entry, now;
 
 	if (class_ == CLASSES || !csd)
 		return 0;
@@ -446,17 +518,24 @@ int left(struct arguments *arguments)
 	total = total_of(class_);
 	if (total)
 		total->handled++;
-	initiator = bpf_map_lookup_elem(&initiators, &csd);
-	if (!initiator) {
-		lose(LOST_ANSWER);
+	cpu = bpf_get_smp_processor_id();
+	entry = bpf_map_lookup_elem(&entries, &zero);
+	if (!entry)
+		return 0;
+	if (class_ == CLASS_CALL && function == settings.wakeup_function) {
+		/* One that finds its CPU idle interrupts nobody. */
+		if ((u32)bpf_get_current_pid_tgid())
+			victim_add_alone(cpu, *entry, now);
+		*entry = 0;
 		return 0;
 	}
-	turn = bpf_map_lookup_elem(&turns, initiator);
-	entry = bpf_map_lookup_elem(&entries, &zero);
-	if (!turn || !entry)
+	slot = slot_of(csd, class_, &index);
+	if (!slot && class_ == CLASS_CALL) {
+		/* Its sender has gone on, and asked for so much since that this has no slot any more. */
+		victim_add_alone(cpu, *entry, now);
+		*entry = 0;
 		return 0;
-	slot = slot_at(*initiator, turn->sequence, &index);
-	cpu = bpf_get_smp_processor_id();
+	}
 	row = index * settings.cpus + cpu;
 	answer = bpf_map_lookup_elem(&answers, &row);
 	if (!slot || !answer || slot->state != OPEN || answer->is_done || !*entry) {
@@ -464,13 +543,7 @@ int left(struct arguments *arguments)
 		return 0;
 	}
 	if (!slot->filtered) {
-		answer->entry_ns = *entry;
-		answer->exit_ns = now;
-		ids = bpf_get_current_pid_tgid();
-		answer->tid = (u32)ids;
-		answer->tgid = ids >> 32;
-		answer->cgroup = bpf_get_current_cgroup_id();
-		bpf_get_current_comm(answer->comm, sizeof(answer->comm));
+		victim_read(answer, *entry, now);
 		/* Of two at once either may stand: they are within nanoseconds. */
 		slot->end_ns = now;
 	}
@@ -516,6 +589,6 @@ int sweep(struct sweep_context *context)
 		.unanswered_ns_max = context->unanswered_ns_max,
 	};
 
-	bpf_loop(settings.cpus * SLOTS, sweep_one, &patience, 0);
+	bpf_loop(settings.cpus * LANES * SLOTS, sweep_one, &patience, 0);
 	return 0;
 }

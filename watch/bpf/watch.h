@@ -23,11 +23,17 @@ typedef unsigned long long u64;
 #define USER_FRAMES 48
 #define NO_SYSCALL 0xffff
 #define NO_STACK (-1)
+#define NO_THREAD 0xffffffffu	/* who ran when it was interrupted was not seen */
+/* Flushes and other calls of a CPU follow each other apart: an interrupt may send the one amid the other. */
+#define LANES 2
+#define LANE_FLUSHES 0
+#define LANE_CALLS 1
 
 enum class {
 	CLASS_USER,		/* settings.user_functions: flush_tlb_func, and one that flushes single CPUs */
 	CLASS_KERNEL,		/* do_flush_tlb_all, do_kernel_range_flush, __cpa_flush_* */
 	CLASS_OWN,		/* sent by the observer itself */
+	CLASS_CALL,		/* any other function that one CPU has another run */
 	CLASSES
 };
 
@@ -63,6 +69,7 @@ struct histogram {
 
 struct site_key {
 	s32 kernel_stack;
+	u32 function;		/* of a call; the rest of its address is all ones */
 	u16 syscall;
 	u8 argument;		/* madvise's advice */
 	u8 class_;
@@ -73,6 +80,8 @@ struct site_key {
 
 struct site {
 	struct tally tally;
+	u64 calls;		/* system calls that came from here, where those are timed */
+	u64 call_ns;		/* the whole of them */
 	u64 delivery_ns;
 	u64 handler_ns;
 	struct histogram pages, targets, delivery, handler, wait;
@@ -139,6 +148,27 @@ struct total {
 	u64 filtered;		/* targets the filters left out */
 };
 
+/* Of one CPU. */
+struct interrupts {
+	u64 told;		/* something ran in it that was told of */
+	u64 silent;
+	u64 is_open;		/* nothing has run in the last one so far */
+};
+
+#define MOMENTS 256		/* kept by each CPU: the last 2.56 s */
+#define MOMENT_NS 10000000ull
+
+/* What shootdowns of one CPU did in 10 ms. */
+struct moment {
+	u32 number;		/* of 10 ms, CLOCK_MONOTONIC */
+	u32 received;
+	u64 stolen_ns;
+};
+
+struct moments {
+	struct moment of[MOMENTS];
+};
+
 struct event {
 	u64 start_ns;		/* first target queued, CLOCK_MONOTONIC */
 	u64 wait_ns;		/* until the last target was done */
@@ -181,6 +211,7 @@ struct sweep_context {
 struct settings {
 	u64 user_functions[USER_FUNCTIONS_MAX];	/* addresses; 0 matches nothing */
 	u64 kernel_functions[FUNCTIONS_MAX];
+	u64 wakeup_function;	/* runs once for all threads that are to be woken: who asked is not known there */
 	u64 wait_ns_min;	/* shorter ones are counted, not described */
 	u64 event_handler_ns_min;
 	/* Filters on the sender; 0 or -1 is none. */
@@ -201,5 +232,7 @@ struct settings {
 	u8 want_events;
 	u32 only_cgroup_level;	/* below the root of the hierarchy: those below it belong to it */
 	u32 want_requests;	/* of processes with threads, whoever else is asked */
+	u32 want_calls;		/* other functions than flushes */
+	u32 want_whole_calls;	/* how long system calls took that sent */
 	u32 pad;
 };

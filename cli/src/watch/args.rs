@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The observer's part of the command line.
 
-use ceasefire_watch_views::hist;
+use ceasefire_watch_views::{compare, hist};
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -30,11 +30,15 @@ pub enum Verb {
     /// Kernel stacks by pages and by stolen time
     Stacks(Stacks),
     /// Who interrupts whom: senders down, victims across
-    Matrix(Window),
+    Matrix(Matrix),
     /// Write what is seen to a file that any machine can read
     Record(Record),
     /// Show what a record holds; needs neither root nor this machine
     Report(Report),
+    /// Compare two records, before and after a change: rates by cause with intervals, and an exit status
+    Compare(Compare),
+    /// Serve counters to Prometheus and others, by HTTP or by a file for node_exporter, until it is ended
+    Export(Export),
     /// Make known storms and see whether they are attributed to whom and what they should be
     Selftest(Selftest),
     /// Make one known storm (used by selftest)
@@ -120,6 +124,9 @@ pub struct Stat {
     /// Also those CPUs that are isolated or in nohz_full: who interrupted them; ends with 1 if anybody did
     #[arg(long, conflicts_with = "sender_only")]
     pub isolated: bool,
+    /// Also how much of the whole system call the wait is; slows every system call on this machine
+    #[arg(long, conflicts_with_all = ["sender_only", "no_stacks"])]
+    pub whole_calls: bool,
     #[command(flatten)]
     pub window: Window,
 }
@@ -146,8 +153,20 @@ pub struct Top {
     /// Also user stacks
     #[arg(long)]
     pub user_stacks: bool,
+    /// Also what CPUs have each other run besides flushes (key x)
+    #[arg(long)]
+    pub cross_calls: bool,
     #[command(flatten)]
     pub filters: Filters,
+}
+
+#[derive(Debug, Args)]
+pub struct Matrix {
+    /// Also what CPUs have each other run besides flushes
+    #[arg(long)]
+    pub cross_calls: bool,
+    #[command(flatten)]
+    pub window: Window,
 }
 
 #[derive(Debug, Args)]
@@ -185,6 +204,9 @@ pub struct Record {
     /// Also user stacks
     #[arg(long)]
     pub user_stacks: bool,
+    /// Also how much of the whole system call the wait is; slows every system call on this machine
+    #[arg(long)]
+    pub whole_calls: bool,
     /// Stop, and keep the evidence, once one victim loses more than this many microseconds at once
     #[arg(long, value_name = "US")]
     pub auto: Option<u64>,
@@ -202,6 +224,34 @@ pub struct Record {
     /// Record while this command runs, and return its exit status
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<std::ffi::OsString>,
+}
+
+#[derive(Debug, Args)]
+pub struct Export {
+    /// Serve OpenMetrics here, path /metrics [default: 127.0.0.1:9986, or nowhere with --textfile]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub listen: Option<String>,
+    /// Write this file for node_exporter's textfile collector (NAME.prom)
+    #[arg(long, value_name = "FILE")]
+    pub textfile: Option<PathBuf>,
+    /// Time between two looks at the probes
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = seconds)]
+    pub interval: Duration,
+    /// So many systemd units, or cgroups, have series of their own; the rest is "other"
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=4096))]
+    pub units_max: u64,
+    /// Also what CPUs have each other run besides flushes
+    #[arg(long)]
+    pub cross_calls: bool,
+    /// Keep a record of an interval in which handlers took more than this many microseconds of some 10 ms
+    #[arg(long, value_name = "US", requires = "evidence")]
+    pub auto: Option<u64>,
+    /// The directory for these records, of which the last 16 stay
+    #[arg(long, value_name = "DIR", requires = "auto")]
+    pub evidence: Option<PathBuf>,
+    /// Stop after this long: 90s, 10m, 3h
+    #[arg(long = "for", value_name = "TIME", value_parser = seconds)]
+    pub duration: Option<Duration>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -242,12 +292,71 @@ pub struct Report {
     /// A report for each window; trace: a line for each shootdown
     #[arg(long)]
     pub each: bool,
+    /// matrix, stacks: also what CPUs have each other run besides flushes
+    #[arg(long)]
+    pub cross_calls: bool,
     /// Only these causes
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub cause: Vec<String>,
     /// Neighbours begin within this time after the first of them; in write-back, after the one before
     #[arg(long, value_name = "US", default_value_t = WITHIN_US, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub within_us: u64,
+}
+
+#[derive(Debug, Args)]
+pub struct Compare {
+    /// The record from before the change
+    pub before: PathBuf,
+    /// The record from after it
+    pub after: PathBuf,
+    /// Units of work done while each was recorded: figures are per unit, not per second
+    #[arg(long, value_name = "N,M", value_parser = units)]
+    pub units: Option<(f64, f64)>,
+    /// What is compared
+    #[arg(long = "by", value_enum, default_value_t = Compared::Received)]
+    pub figure: Compared,
+    /// End with 1 if user shootdowns have surely risen by more than this
+    #[arg(long, value_name = "PERCENT", conflicts_with = "want_less")]
+    pub fail_over: Option<f64>,
+    /// End with 1 unless user shootdowns have surely fallen by at least this
+    #[arg(long, value_name = "PERCENT")]
+    pub want_less: Option<f64>,
+    #[arg(long)]
+    pub json: bool,
+    /// Rows of the table
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub top: usize,
+    /// Only these causes
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub cause: Vec<String>,
+}
+
+fn units(text: &str) -> Result<(f64, f64), String> {
+    let number =
+        |text: &str| text.trim().parse::<f64>().ok().filter(|units| units.is_finite() && *units > 0.0);
+    let both = text.split_once(',').and_then(|(before, after)| Some((number(before)?, number(after)?)));
+    both.ok_or_else(|| "units of work are two numbers above nothing, such as 1000,1200".into())
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Compared {
+    Received,
+    Sent,
+    /// Time in handlers
+    Stolen,
+    /// Time that senders waited
+    Waited,
+}
+
+impl From<Compared> for compare::Figure {
+    fn from(figure: Compared) -> compare::Figure {
+        match figure {
+            Compared::Received => compare::Figure::Received,
+            Compared::Sent => compare::Figure::Sent,
+            Compared::Stolen => compare::Figure::Stolen,
+            Compared::Waited => compare::Figure::Waited,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -284,6 +393,9 @@ pub struct Stacks {
     /// Also user stacks
     #[arg(long)]
     pub user_stacks: bool,
+    /// Also what CPUs have each other run besides flushes
+    #[arg(long)]
+    pub cross_calls: bool,
     #[command(flatten)]
     pub window: Window,
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 /// Kernel settings that decide about shootdowns.
-const SETTINGS: [&str; 14] = [
+const SETTINGS: [&str; 15] = [
     "/proc/sys/kernel/numa_balancing",
     "/proc/sys/vm/compaction_proactiveness",
     "/proc/sys/vm/dirty_expire_centisecs",
@@ -21,6 +21,7 @@ const SETTINGS: [&str; 14] = [
     "/sys/kernel/mm/transparent_hugepage/defrag",
     "/sys/kernel/mm/transparent_hugepage/enabled",
     "/sys/kernel/mm/transparent_hugepage/khugepaged/defrag",
+    "/sys/kernel/mm/transparent_hugepage/khugepaged/pages_to_scan",
     "/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs",
 ];
 
@@ -39,11 +40,12 @@ const LIBRARIES: [&str; 10] = [
 ];
 
 /// Variables that set up allocators.
-const VARIABLES: [&str; 8] = [
+const VARIABLES: [&str; 9] = [
     "GLIBC_TUNABLES",
     "MALLOC_",
-    "MALLOC_CONF",
     "_RJEM_MALLOC_CONF",
+    "JE_MALLOC_CONF",
+    "PYTHONMALLOC",
     "LD_PRELOAD",
     "TCMALLOC_",
     "MIMALLOC_",
@@ -117,6 +119,7 @@ pub fn process(tgid: u32, comm: &str) -> Option<Process> {
         cpus_allowed: field(&status, "Cpus_allowed_list").unwrap_or_default(),
         libraries,
         variables,
+        built_with: super::program::built_with(tgid),
     })
 }
 

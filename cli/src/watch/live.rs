@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Windows of time on this machine: start watching, wait for the end, show the difference.
 
-use super::args::{Hist, Stacks, Stat, Trace, Window};
+use super::args::{Hist, Matrix, Stacks, Stat, Trace, Window};
 use super::causes::{causes, is_same};
 use super::filters::{filter, is_gone};
 use super::isolated::Isolated;
@@ -74,6 +74,9 @@ pub fn stat(args: &Stat) -> Result<u8> {
         kernel_stacks: !args.no_stacks,
         // Which victims belong to a cause, or to an isolated CPU's visitor, is told by who interrupted them.
         pairs: !args.window.filters.cause.is_empty() || args.isolated,
+        // To time the probes, the kernel changes its own code, which interrupts every CPU.
+        timing: !args.isolated,
+        whole_calls: args.whole_calls,
         ..Options::default()
     };
     let what = match args.window.command.first() {
@@ -88,19 +91,25 @@ pub fn stat(args: &Stat) -> Result<u8> {
     Ok(code)
 }
 
-pub fn matrix(window: &Window) -> Result<u8> {
+pub fn matrix(args: &Matrix) -> Result<u8> {
+    let window = &args.window;
     let kernel_stacks = !window.filters.cause.is_empty();
-    let options = Options { histograms: false, kernel_stacks, ..Options::default() };
+    let options = Options { histograms: false, kernel_stacks, calls: args.cross_calls, ..Options::default() };
     windows("matrix", options, window, None, |all| views::matrix::render(all, window.top))
 }
 
 pub fn hist(args: &Hist) -> Result<u8> {
-    let options = Options { pairs: false, senders: false, ..Options::default() };
+    let options = Options { pairs: false, senders: false, calls: false, ..Options::default() };
     windows("hist", options, &args.window, None, |window| views::hist::render(window, args.by.into()))
 }
 
 pub fn stacks(args: &Stacks) -> Result<u8> {
-    let options = Options { pairs: false, user_stacks: args.user_stacks, ..Options::default() };
+    let options = Options {
+        pairs: false,
+        user_stacks: args.user_stacks,
+        calls: args.cross_calls,
+        ..Options::default()
+    };
     windows("stacks", options, &args.window, None, |window| match args.folded {
         true => views::stacks::folded(window),
         false => views::stacks::render(window, args.window.top),
@@ -112,6 +121,7 @@ pub fn trace(args: &Trace) -> Result<u8> {
     let causes = causes(&window.filters.cause)?;
     let options = Options {
         pairs: false,
+        calls: false,
         user_stacks: args.user_stacks,
         events: Some(EventOptions::default()),
         filter: filter(&window.filters)?,
@@ -182,7 +192,7 @@ fn windows(
     let mut session = Session::start(Options { filter: filter(&window.filters)?, ..options }, window)?;
     let mut left = window.count.unwrap_or(u64::MAX);
     if let Some(isolated) = &mut isolated {
-        isolated.begin();
+        isolated.begin(&session.observer)?;
     }
     loop {
         let is_over = session.wait(window.interval, &mut |_, _| ())?;
@@ -191,7 +201,7 @@ fn windows(
         }
         let report = session.window(&causes)?;
         if let Some(isolated) = &mut isolated {
-            isolated.take(&report);
+            isolated.take(&report, &session.observer)?;
         }
         let cpus = isolated.as_ref().map(|isolated| &isolated.cpus);
         if window.json {
@@ -226,6 +236,8 @@ pub(super) struct Session {
     watched: Option<u32>,
     named: Instant,
     wants_names: bool,
+    /// Longest time until a signal is noticed.
+    step: Duration,
 }
 
 impl Session {
@@ -234,6 +246,7 @@ impl Session {
         let wants_names = options.user_stacks;
         let mut observer = Observer::start(options)?;
         let since = observer.snapshot()?;
+        observer.bursts()?;
         let command = spawn(window)?;
         let end = window.duration.map(|duration| Instant::now() + duration);
         Ok(Session {
@@ -247,7 +260,13 @@ impl Session {
             watched: window.filters.tid.or(window.filters.pid),
             named: Instant::now(),
             wants_names,
+            step: STEP,
         })
+    }
+
+    /// Where nothing is waited for but signals, a longer one costs less.
+    pub(super) fn look_every(&mut self, step: Duration) {
+        self.step = step;
     }
 
     /// Until the interval, the command, the time, or the user's patience is over; true if it was not the interval.
@@ -261,8 +280,8 @@ impl Session {
         loop {
             let now = Instant::now();
             let ends = [until, self.end].into_iter().flatten().min();
-            let left = ends.map_or(STEP, |end| end.saturating_duration_since(now));
-            self.observer.poll(left.min(STEP), |shootdown| events.push(shootdown))?;
+            let left = ends.map_or(self.step, |end| end.saturating_duration_since(now));
+            self.observer.poll(left.min(self.step), |shootdown| events.push(shootdown))?;
             for shootdown in events.drain(..) {
                 take(&shootdown, self.observer.stacks());
             }
@@ -293,6 +312,7 @@ impl Session {
         self.latest = Snapshot::default();
         self.latest = self.observer.snapshot()?;
         let mut window = self.open.until(&self.latest);
+        window.bursts = self.observer.bursts()?;
         if !causes.is_empty() {
             window.retain_cause(|cause| causes.iter().any(|wanted| is_same(wanted, cause)));
         }

@@ -3,8 +3,11 @@
 
 pub mod args;
 mod causes;
+mod compare;
 #[cfg(feature = "watch")]
 mod environment;
+#[cfg(feature = "watch")]
+mod export;
 #[cfg(feature = "watch")]
 pub(crate) mod filters;
 #[cfg(feature = "watch")]
@@ -12,6 +15,8 @@ mod isolated;
 mod lines;
 #[cfg(feature = "watch")]
 mod live;
+#[cfg(feature = "watch")]
+mod program;
 #[cfg(feature = "watch")]
 mod record;
 mod report;
@@ -34,6 +39,9 @@ pub fn run(watch: Watch) -> Result<u8> {
     if let Verb::Report(report) = &watch.verb {
         return report::report(report);
     }
+    if let Verb::Compare(args) = &watch.verb {
+        return compare::run(args);
+    }
     #[cfg(feature = "watch")]
     return match watch.verb {
         Verb::Check { json } => live::check(json),
@@ -44,8 +52,9 @@ pub fn run(watch: Watch) -> Result<u8> {
         Verb::Stacks(args) => live::stacks(&args),
         Verb::Matrix(args) => live::matrix(&args),
         Verb::Record(args) => record::record(&args),
+        Verb::Export(args) => export::run(&args),
         Verb::Selftest(args) => selftest::run(&args),
-        Verb::Storm(_) | Verb::Report(_) => Ok(0),
+        Verb::Storm(_) | Verb::Report(_) | Verb::Compare(_) => Ok(0),
     };
     #[cfg(not(feature = "watch"))]
     Err(ceasefire_base::Error::skip("this ceasefire was built without the observer")

@@ -9,7 +9,7 @@ use crate::terminal;
 use ceasefire_base::exec::{check_output, print_line};
 use ceasefire_base::{cancel, Error, Result};
 use ceasefire_watch_advice as advice;
-use ceasefire_watch_model::{Cause, Savings, Shootdown, Snapshot, Sum};
+use ceasefire_watch_model::{Cause, Class, Savings, Shootdown, Snapshot, Sum};
 use ceasefire_watch_record::{Environment, Item, Reader};
 use ceasefire_watch_views::table::paragraph;
 use ceasefire_watch_views::{self as views, numbers};
@@ -138,6 +138,9 @@ impl Shown<'_> {
         let args = self.args;
         if !self.causes.is_empty() {
             window.retain_cause(|cause| self.is_wanted(cause));
+        }
+        if !args.cross_calls && matches!(args.view, View::Matrix | View::Stacks) {
+            window.retain_class(|class| class != Class::CrossCall);
         }
         let has_events = is_whole && reader.environment.has_events;
         let savings = self.savings.as_ref().filter(|_| has_events);

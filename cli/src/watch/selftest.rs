@@ -75,6 +75,7 @@ fn judge(observer: &mut Observer, storm: &Storm, rounds: u64) -> Result<Verdict>
             Ok(truth) => truth,
             Err(why) => return Ok(Verdict::Skip(why)),
         };
+        observer.settle()?;
         let window = observer.snapshot()?.since(&before);
         disturbed |= storm.is_steady && !truth.is_undisturbed;
         if storm.is_steady && !truth.is_undisturbed {
@@ -184,6 +185,7 @@ fn compare(window: &Snapshot, storm: &Storm, truth: &Truth) -> std::result::Resu
     let is_right = match storm.pages {
         Pages::Exactly(each) => full == truth.full_besides && pages == (sent - full) * each,
         Pages::Full => full == sent,
+        Pages::None => full == 0 && pages == 0,
     };
     if !is_right {
         return wrong(&format!("other pages expected: {:?}", storm.pages));

@@ -21,7 +21,7 @@ pub fn run(args: Top) -> Result<u8> {
         Options { latencies: !args.sender_only, user_stacks: args.user_stacks, filter, ..Options::default() };
     let mut live = Live(Observer::start(options)?);
     let look = Look::of(|name| std::env::var(name).ok(), !args.no_color);
-    let settings = Settings { look, interval: args.interval, causes };
+    let settings = Settings { look, interval: args.interval, causes, cross_calls: args.cross_calls };
     tui::run(&mut live, settings, Limits { time: args.duration, intervals: args.count })?;
     Ok(0)
 }
@@ -35,7 +35,13 @@ fn plain(args: Top) -> Result<u8> {
         filters: args.filters,
         ..Window::default()
     };
-    live::stat(&Stat { sender_only: args.sender_only, no_stacks: false, isolated: false, window })
+    live::stat(&Stat {
+        sender_only: args.sender_only,
+        no_stacks: false,
+        isolated: false,
+        whole_calls: false,
+        window,
+    })
 }
 
 struct Live(Observer);

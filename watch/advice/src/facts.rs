@@ -3,7 +3,7 @@
 
 use crate::{SHARE_MIN, TARGETS_MIN};
 use ceasefire_watch_model::user::object;
-use ceasefire_watch_model::{Batching, Cause, Class, Counts, Range, Saving, Snapshot, Tally, Task};
+use ceasefire_watch_model::{Batching, Cause, Class, Counts, Range, Saving, Site, Snapshot, Tally, Task};
 use ceasefire_watch_record::{Environment, Process};
 use ceasefire_watch_views::numbers::{count, time};
 use std::collections::BTreeMap;
@@ -51,7 +51,8 @@ impl<'a> Facts<'a> {
     ) -> Facts<'a> {
         let mut sums: BTreeMap<(Class, Cause), (Tally, u64, u64)> = BTreeMap::new();
         let mut totals: BTreeMap<Class, u64> = BTreeMap::new();
-        for site in window.sites.iter().filter(|site| site.class != Class::Own) {
+        let is_of_memory = |site: &&Site| site.class != Class::Own && site.cause != Cause::Wakeup;
+        for site in window.sites.iter().filter(is_of_memory) {
             let sum = sums.entry((site.class, site.cause.clone())).or_default();
             sum.0.add(&site.tally);
             sum.1 = sum.1.saturating_add(site.handler_ns);

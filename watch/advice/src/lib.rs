@@ -2,6 +2,7 @@
 //! What to change, with the figures that speak for it. A piece of advice needs evidence from the window it is given
 //! for; what the window cannot show is said to be unknown, and how to find it out.
 mod facts;
+mod heap;
 mod rules;
 mod shape;
 #[cfg(test)]
@@ -11,7 +12,7 @@ pub use facts::Facts;
 
 use ceasefire_watch_model::{Batching, Class, Snapshot, SCHEMA};
 use ceasefire_watch_record::{Environment, Process};
-use ceasefire_watch_views::honesty;
+use ceasefire_watch_views::{honesty, verdict};
 use serde_json::{json, Value};
 
 /// A cause with fewer targets is not spoken about: chance would decide.
@@ -47,7 +48,7 @@ pub fn advise(
 }
 
 pub fn render(all: &[Advice], window: &Snapshot) -> String {
-    let mut text = String::new();
+    let mut text = verdict::render(window);
     for (number, advice) in all.iter().enumerate() {
         text.push_str(&format!(
             "\n{}. {} ({}): {}\n",

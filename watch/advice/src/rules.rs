@@ -2,25 +2,23 @@
 //! One rule for each cause. Figures come from the window, settings from the record; a rule without either is silent,
 //! or says how to find out.
 
-use crate::facts::{Caller, CauseFacts, Facts};
-use crate::Advice;
+use crate::facts::{CauseFacts, Facts};
+use crate::{heap, Advice};
 use ceasefire_watch_model::Cause;
 use ceasefire_watch_views::numbers::count;
 
 const THP: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 const THP_DEFRAG: &str = "/sys/kernel/mm/transparent_hugepage/defrag";
-const KHUGEPAGED: &str = "/sys/kernel/mm/transparent_hugepage/khugepaged/defrag";
+const KHUGEPAGED: &str = "/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs";
+/// The longest sleep there is: 49 days.
+const NEVER_MS: &str = "4294967295";
 const NUMA: &str = "/proc/sys/kernel/numa_balancing";
 const KSM: &str = "/sys/kernel/mm/ksm/run";
 const SWAPPINESS: &str = "/proc/sys/vm/swappiness";
 const PROACTIVE: &str = "/proc/sys/vm/compaction_proactiveness";
 const WRITEBACK: &str = "/proc/sys/vm/dirty_writeback_centisecs";
 
-/// All three: without top_pad the heaps of threads are still unmapped. (`deter` has the same as a remedy.)
-const KEEP: &str =
-    "GLIBC_TUNABLES=glibc.malloc.trim_threshold=1073741824:glibc.malloc.mmap_max=0:glibc.malloc.top_pad=67108864";
-
-fn new(cause: &CauseFacts<'_>, change: &str, more: &[String], command: String, caution: &str) -> Advice {
+pub fn new(cause: &CauseFacts<'_>, change: &str, more: &[String], command: String, caution: &str) -> Advice {
     let mut evidence = cause.figures();
     evidence.extend_from_slice(more);
     Advice {
@@ -36,122 +34,40 @@ fn new(cause: &CauseFacts<'_>, change: &str, more: &[String], command: String, c
 pub fn about(cause: &CauseFacts<'_>, facts: &Facts<'_>) -> Vec<Advice> {
     match &cause.cause {
         Cause::MadviseDontneed | Cause::MadviseFree | Cause::Munmap | Cause::Brk | Cause::Mremap => {
-            vec![memory_given_back(cause, facts)]
+            heap::memory_given_back(cause, facts)
         }
         Cause::Mprotect => vec![mprotect(cause, facts)],
         Cause::Cow => vec![cow(cause, facts)],
         Cause::Fork => vec![fork(cause)],
         Cause::NumaScan | Cause::NumaMigrate => numa(cause, facts).into_iter().collect(),
-        Cause::ThpCollapse | Cause::ThpSplit => thp(cause, facts).into_iter().collect(),
+        Cause::ThpCollapse | Cause::ThpSplit | Cause::MadviseCollapse => {
+            thp(cause, facts).into_iter().collect()
+        }
         Cause::Ksm => ksm(cause, facts).into_iter().collect(),
-        Cause::Compaction => compaction(cause, facts).into_iter().collect(),
+        Cause::Compaction | Cause::CompactionRequest => compaction(cause, facts).into_iter().collect(),
         Cause::Reclaim => vec![reclaim(cause, facts)],
         Cause::Msync | Cause::WriteBack | Cause::Truncate => vec![files(cause, facts)],
-        Cause::MadvisePageout | Cause::MadviseCold | Cause::Madvise => vec![on_request(cause, facts)],
+        Cause::MadvisePageout | Cause::MadviseCold | Cause::Madvise | Cause::GuardInstall => {
+            vec![on_request(cause, facts)]
+        }
+        Cause::ProcessMadvise => heap::memory_given_back(cause, facts),
+        Cause::IoUringMadvise => vec![on_request(cause, facts)],
         Cause::Migration | Cause::Userfaultfd | Cause::SoftDirty | Cause::Damon | Cause::Mmap => {
             vec![on_request(cause, facts)]
         }
-        Cause::Vmalloc | Cause::SetMemory | Cause::Unknown(_) => vec![who_asks(cause)],
-        // Nothing can be changed, or nothing is known.
-        Cause::Exit | Cause::OomReaper | Cause::NoStack => Vec::new(),
+        Cause::Vmalloc | Cause::SetMemory | Cause::BpfMemory | Cause::ModuleMemory => vec![who_asks(cause)],
+        Cause::HugetlbUnshare | Cause::Unknown(_) => vec![who_asks(cause)],
+        Cause::Membarrier | Cause::TextPatching | Cause::TableSync => vec![call_asked(cause, facts)],
+        // Nothing can be changed, or nothing is known, or it is not for memory's sake.
+        Cause::Exit | Cause::OomReaper | Cause::NoStack | Cause::Wakeup | Cause::Call(_) => Vec::new(),
     }
 }
 
-fn memory_given_back(cause: &CauseFacts<'_>, facts: &Facts<'_>) -> Advice {
-    let mut evidence = Vec::new();
-    if let Some(process) = cause.process {
-        let libraries = process.libraries.join(", ");
-        evidence.push(format!("process {} maps {libraries}; {} threads", process.tgid, process.threads));
-        if !process.variables.is_empty() {
-            evidence.push(format!("it was started with {}", process.variables.join(" ")));
-        }
-    }
-    let object = match &cause.caller {
-        Caller::Library(object) => {
-            evidence.push(format!("user stacks: most calls come from within {object}, not from the program"));
-            Some(object.as_str())
-        }
-        Caller::Code(frame) => {
-            evidence.push(format!("user stacks: most calls come from {frame}"));
-            return program_asks(cause, facts, &evidence);
-        }
-        Caller::Unknown => None,
-    };
-    let allocator = ["jemalloc", "tcmalloc", "mimalloc"]
-        .into_iter()
-        .find(|name| object.map_or(cause.linked_library(name).is_some(), |object| object.contains(name)));
-    let is_sure = object.is_some();
-    match (allocator, is_sure) {
-        (Some("jemalloc"), _) => new(
-            cause,
-            "let jemalloc keep memory longer before it gives it back",
-            &evidence,
-            "MALLOC_CONF=dirty_decay_ms:60000,muzzy_decay_ms:-1,background_thread:true COMMAND".into(),
-            "the process stays larger; large blocks of calloc are still zeroed by giving them back, unless thp:always",
-        ),
-        (Some("tcmalloc"), _) => new(
-            cause,
-            "let tcmalloc keep memory instead of giving it back",
-            &evidence,
-            "TCMALLOC_RELEASE_RATE=0 COMMAND".into(),
-            "that is gperftools' variable; the process stays larger",
-        ),
-        (Some(_), _) => new(
-            cause,
-            "let mimalloc wait longer before it gives memory back",
-            &evidence,
-            "MIMALLOC_PURGE_DELAY=10000 COMMAND".into(),
-            "the process stays larger; before 2.1 mimalloc ignores this variable and does not say so",
-        ),
-        (None, true) => glibc(cause, &evidence),
-        // Only allocators call brk.
-        (None, false) if cause.cause == Cause::Brk => glibc(cause, &evidence),
-        (None, false) => new(
-            cause,
-            "find out who gives the memory back: the allocator or the program",
-            &evidence,
-            match facts.environment.has_user_stacks {
-                true => format!(
-                    "perf record -g --call-graph dwarf -p {} -e syscalls:sys_enter_{}",
-                    cause.pid(),
-                    call(&cause.cause)
-                ),
-                false => "ceasefire watch record --user-stacks, then this view again".into(),
-            },
-            "without knowing that, a setting of the allocator is a guess",
-        ),
-    }
-}
-
-fn call(cause: &Cause) -> &'static str {
-    match cause {
-        Cause::Munmap => "munmap",
-        Cause::Brk => "brk",
-        Cause::Mremap => "mremap",
-        _ => "madvise",
-    }
-}
-
-fn glibc(cause: &CauseFacts<'_>, evidence: &[String]) -> Advice {
-    let arenas = cause.process.map_or(0, |process| process.threads) > 8;
-    let is_arena = matches!(cause.cause, Cause::MadviseDontneed) && arenas;
-    new(
-        cause,
-        "let glibc keep what is freed: no trimming, and no mapping of its own for each large block",
-        evidence,
-        match is_arena {
-            true => format!("{KEEP}:glibc.malloc.arena_max=4 COMMAND"),
-            false => format!("{KEEP} COMMAND"),
-        },
-        "the process keeps its largest size; in code: mallopt(M_TRIM_THRESHOLD, …), M_MMAP_MAX, M_TOP_PAD; `ceasefire deter try` tells whether it helps",
-    )
-}
-
-fn program_asks(cause: &CauseFacts<'_>, facts: &Facts<'_>, evidence: &[String]) -> Advice {
+pub fn program_asks(cause: &CauseFacts<'_>, facts: &Facts<'_>, evidence: &[String]) -> Advice {
     let (change, caution) = match cause.cause {
         Cause::MadviseDontneed => (
             "keep the memory and use it again, or give back fewer, larger ranges",
-            "MADV_FREE is no way around it: it sends shootdowns, too",
+            "MADV_FREE sends as many; what another process asks for by process_madvise is that process's to change",
         ),
         Cause::Munmap => (
             "keep mappings and use them again (a pool), or unmap fewer, larger ranges",
@@ -180,7 +96,9 @@ fn mprotect(cause: &CauseFacts<'_>, facts: &Facts<'_>) -> Advice {
         "change fewer, larger ranges at once; keep code and guard pages instead of toggling them",
         &[],
         show(cause, facts),
-        "only taking permissions away interrupts others; giving them does not",
+        "only taking permissions away interrupts others. Where it tracks writes: userfaultfd (UFFD_FEATURE_WP_ASYNC) with \
+         PAGEMAP_SCAN needs no fault for each page. Where a page is toggled only to make other threads pass a barrier: \
+         membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) does that without a flush",
     )
 }
 
@@ -195,6 +113,15 @@ fn cow(cause: &CauseFacts<'_>, facts: &Facts<'_>) -> Advice {
             "in code: posix_spawn(), or madvise(…, MADV_DONTFORK) for what the child never needs".into(),
             "a child that needs the parent's memory (a snapshot) must not be given MADV_DONTFORK",
         ),
+        _ if resets(cause, facts) => new(
+            cause,
+            "write the image back into memory that stays, instead of dropping its copies",
+            &["the same process drops the copies again (madvise, or mmap over them): each reset makes them anew".into()],
+            "in code: memcpy() or pread() of what was written, found by userfaultfd (UFFD_FEATURE_WP_ASYNC) and \
+             PAGEMAP_SCAN"
+                .into(),
+            "prefaulting does not help: a reset takes the copies away",
+        ),
         none => new(
             cause,
             "write each page once before the threads run (prefault), and lock it",
@@ -206,6 +133,17 @@ fn cow(cause: &CauseFacts<'_>, facts: &Facts<'_>) -> Advice {
             "if it forked before the window, see posix_spawn; locked memory cannot be reclaimed",
         ),
     }
+}
+
+/// An image is mapped privately, written to, and dropped, again and again.
+fn resets(cause: &CauseFacts<'_>, facts: &Facts<'_>) -> bool {
+    let Some(tgid) = cause.sender.as_ref().and_then(|(task, _)| task.process()) else { return false };
+    let drops = [Cause::MadviseDontneed, Cause::Mmap, Cause::Munmap]
+        .map(|drop| facts.sent_by(tgid, cause.class, &drop))
+        .into_iter()
+        .max();
+    // One drop takes many copies away.
+    drops.is_some_and(|drops| drops >= 10 && drops * 512 >= cause.tally.shootdowns)
 }
 
 fn fork(cause: &CauseFacts<'_>) -> Advice {
@@ -239,39 +177,39 @@ fn numa(cause: &CauseFacts<'_>, facts: &Facts<'_>) -> Option<Advice> {
 
 fn thp(cause: &CauseFacts<'_>, facts: &Facts<'_>) -> Option<Advice> {
     let chosen = facts.chosen(THP);
-    if chosen == Some("never") {
-        return None;
-    }
     let evidence = [format!(
-        "transparent_hugepage/enabled was {}, khugepaged/defrag {}",
+        "transparent_hugepage/enabled was {}, khugepaged/scan_sleep_millisecs {}",
         chosen.unwrap_or("unknown"),
         facts.setting(KHUGEPAGED).unwrap_or("unknown")
     )];
-    let is_daemon = cause.sender.as_ref().is_some_and(|(task, _)| task.comm.starts_with("khugepaged"));
-    Some(match (&cause.cause, is_daemon) {
-        (Cause::ThpCollapse, true) => new(
-            cause,
-            "keep khugepaged from collapsing pages while it matters",
-            &evidence,
-            format!("echo 0 > {KHUGEPAGED}"),
-            "huge pages then come at first touch only; TLB misses may rise",
-        ),
-        (Cause::ThpCollapse, false) => new(
+    match cause.cause {
+        // It asks for itself: no setting of the machine's keeps it from that.
+        Cause::MadviseCollapse => Some(new(
             cause,
             "collapse before the threads run, or not at all",
             &evidence,
-            format!("echo madvise > {THP}"),
-            "the program itself asks for it (MADV_COLLAPSE) or faults do; TLB misses may rise",
-        ),
-        _ => new(
+            format!("{}; or, before exec: prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)", show(cause, facts)),
+            "the program asks for it (MADV_COLLAPSE), whatever transparent_hugepage/enabled says; without huge pages TLB \
+             misses may rise",
+        )),
+        _ if chosen == Some("never") => None,
+        Cause::ThpCollapse if facts.setting(KHUGEPAGED) == Some(NEVER_MS) => None,
+        Cause::ThpCollapse => Some(new(
+            cause,
+            "keep khugepaged from collapsing pages while it matters",
+            &evidence,
+            format!("echo {NEVER_MS} > {KHUGEPAGED}"),
+            "huge pages then come at first touch only; TLB misses may rise. khugepaged/defrag=0 does not keep it from that",
+        )),
+        _ => Some(new(
             cause,
             "free and protect whole huge pages (2 MiB, aligned), or have none in that process",
             &evidence,
             "in code: prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) before exec, or madvise(…, MADV_NOHUGEPAGE)"
                 .into(),
             "without huge pages TLB misses may rise; measure both",
-        ),
-    })
+        )),
+    }
 }
 
 fn ksm(cause: &CauseFacts<'_>, facts: &Facts<'_>) -> Option<Advice> {
@@ -297,6 +235,15 @@ fn compaction(cause: &CauseFacts<'_>, facts: &Facts<'_>) -> Option<Advice> {
         proactive.unwrap_or("unknown"),
         defrag.unwrap_or("unknown")
     )];
+    if cause.cause == Cause::CompactionRequest {
+        return Some(new(
+            cause,
+            "do not compact memory by hand while the threads run",
+            &evidence,
+            "grep -r compact_memory /etc/cron* /etc/sysctl* /usr/lib/sysctl.d".into(),
+            "somebody writes to vm.compact_memory, or to a node's file compact: the sender's name says who",
+        ));
+    }
     match (is_daemon, proactive, defrag) {
         (true, Some("0"), _) => None,
         (true, _, _) => Some(new(
@@ -306,13 +253,15 @@ fn compaction(cause: &CauseFacts<'_>, facts: &Facts<'_>) -> Option<Advice> {
             "sysctl -w vm.compaction_proactiveness=0".into(),
             "large allocations may wait for compaction later",
         )),
-        (false, _, Some("never")) => None,
+        // Faults do not compact there; it is something else.
+        (false, _, Some("never" | "defer")) => None,
         (false, _, _) => Some(new(
             cause,
             "do not compact memory in page faults",
             &evidence,
-            format!("echo defer+madvise > {THP_DEFRAG}"),
-            "only if those were faults for huge pages: look at the stacks first",
+            format!("echo defer > {THP_DEFRAG}"),
+            "only if those were faults for huge pages: look at the stacks first. defer+madvise would leave them to who \
+             asked for huge pages by madvise",
         )),
     }
 }
@@ -340,7 +289,7 @@ fn files(cause: &CauseFacts<'_>, facts: &Facts<'_>) -> Advice {
             "readers keep the old file until they open it again",
         ),
         Cause::Msync => (
-            "write with pwrite() instead of through a shared mapping, or sync larger parts less often",
+            "write with pwrite(), and read with pread(), instead of through a shared mapping, or sync larger parts less often",
             "what is synced less often is lost in a crash",
         ),
         _ => (
@@ -350,7 +299,7 @@ fn files(cause: &CauseFacts<'_>, facts: &Facts<'_>) -> Advice {
     };
     let mut evidence = Vec::new();
     let command = match (&cause.cause, facts.setting(WRITEBACK)) {
-        (Cause::WriteBack, Some(now)) => {
+        (Cause::WriteBack, Some(now)) if now.parse().map_or(true, |now: u64| now < 6000) => {
             evidence.push(format!("vm.dirty_writeback_centisecs was {now}"));
             "sysctl -w vm.dirty_writeback_centisecs=6000 vm.dirty_expire_centisecs=12000".into()
         }
@@ -360,15 +309,54 @@ fn files(cause: &CauseFacts<'_>, facts: &Facts<'_>) -> Advice {
 }
 
 fn on_request(cause: &CauseFacts<'_>, facts: &Facts<'_>) -> Advice {
+    if cause.cause == Cause::Mmap && cause.linked_library("libjvm").is_some() {
+        return new(
+            cause,
+            "let the Java heap keep its size: no memory given back and taken again",
+            &[],
+            "java -Xms SIZE -Xmx SIZE … (both the same); or -XX:-ShenandoahUncommit, -XX:-ZUncommit".into(),
+            "the process keeps its largest size; -XX:+AlwaysPreTouch takes it at once",
+        );
+    }
     let change = match cause.cause {
+        Cause::GuardInstall => "install guards once, and keep them, instead of with each use",
         Cause::Migration => "move pages once, before the work (numactl), not while it runs",
         Cause::Userfaultfd => "protect or move larger ranges at once",
         Cause::SoftDirty => "clear soft-dirty bits less often, or track writes by userfaultfd (PAGEMAP_SCAN)",
         Cause::Damon => "lengthen DAMON's intervals, or stop its schemes while latency matters",
-        Cause::Mmap => "map fresh ranges instead of mapping over old ones",
+        Cause::Mmap => "use the mapping again: read into it (pread), or clear it, instead of mapping over it",
         _ => "advise larger ranges less often",
     };
     new(cause, change, &[], show(cause, facts), "somebody asks for it: ask whether they need it")
+}
+
+/// Other cross calls: no flush, so nothing that spares flushes helps.
+fn call_asked(cause: &CauseFacts<'_>, facts: &Facts<'_>) -> Advice {
+    let (change, caution) = match cause.cause {
+        Cause::Membarrier => (
+            "call membarrier less often: once for many objects that wait for it",
+            "it interrupts the CPUs that run threads of the process, or of every process if it is asked for all",
+        ),
+        Cause::TextPatching => (
+            "start what changes the kernel's code before the work, and let it run: perf, tracing, BPF programs, sysctls",
+            "each start and each end interrupts every CPU, isolated ones, too",
+        ),
+        _ => (
+            "collapse huge pages, and let go of shared huge page tables, before the threads run",
+            "it interrupts every CPU, whatever runs there",
+        ),
+    };
+    let command = match facts.environment.has_user_stacks {
+        true => format!(
+            "ceasefire watch report FILE --view stacks --folded --cross-calls --cause {}",
+            cause.cause.name()
+        ),
+        false => format!(
+            "ceasefire watch stacks --folded --user-stacks --cross-calls --cause {} --for 10s",
+            cause.cause.name()
+        ),
+    };
+    new(cause, change, &[], command, caution)
 }
 
 fn who_asks(cause: &CauseFacts<'_>) -> Advice {

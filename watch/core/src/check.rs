@@ -67,7 +67,7 @@ pub fn examine() -> Vec<Check> {
         if btf { "addresses, pages, why full" } else { "lost: addresses, pages, why full" },
         "use a kernel built with CONFIG_DEBUG_INFO_BTF=y",
     ));
-    let row = kernel::tlb_row();
+    let row = kernel::rows().0;
     checks.push(check(
         "TLB row",
         row.is_some(),

@@ -32,13 +32,15 @@ impl Describer {
         let kind = kind(key.kind);
         let syscall = (key.syscall != wire::NO_SYSCALL).then_some(key.syscall);
         let kernel_stack = u32::try_from(key.kernel_stack).ok();
-        let frames = match kernel_stack {
+        let frames: &[String] = match kernel_stack {
             Some(id) => self.namer.kernel(id)?,
             None => &[],
         };
         let cause = Cause::classify(class, frames, syscall, key.argument);
+        let function = (key.function != 0).then(|| self.namer.function(key.function));
+        let cause = function.as_deref().map_or(cause, Cause::of_call);
         let why_full = WhyFull::of(class, kind, &cause);
-        let place = Place { class, kind, syscall, kernel_stack, cause, why_full };
+        let place = Place { class, kind, syscall, kernel_stack, function, cause, why_full };
         self.places.insert(bytes, place.clone());
         Ok(place)
     }
@@ -58,11 +60,14 @@ impl Describer {
                 why_full: place.why_full,
                 freed_tables: key.freed_tables != 0,
                 kernel_stack: place.kernel_stack,
+                function: place.function,
                 syscall: place.syscall,
                 argument: key.argument,
                 tally: tally(&site.tally),
                 delivery_ns: site.delivery_ns,
                 handler_ns: site.handler_ns,
+                calls: site.calls,
+                call_ns: site.call_ns,
                 pages: Histogram::new(&site.pages),
                 targets: Histogram::new(&site.targets),
                 wait: Histogram::new(&site.wait),
@@ -84,6 +89,7 @@ impl Describer {
             kind: place.kind,
             freed_tables: key.site.freed_tables != 0,
             kernel_stack: place.kernel_stack,
+            function: place.function,
             user_stack,
             syscall: place.syscall,
             argument: key.site.argument,
@@ -94,6 +100,7 @@ impl Describer {
     pub fn shootdown(&mut self, event: &wire::Event) -> Result<Shootdown> {
         let key = wire::SiteKey {
             kernel_stack: event.kernel_stack,
+            function: 0,
             syscall: event.syscall,
             argument: event.argument,
             class: event.class,
@@ -140,6 +147,7 @@ struct Place {
     kind: Kind,
     syscall: Option<u16>,
     kernel_stack: Option<u32>,
+    function: Option<String>,
     cause: Cause,
     why_full: Option<WhyFull>,
 }
@@ -161,7 +169,10 @@ fn task(tgid: u32, tid: u32, comm: &[u8; wire::COMM_BYTES], cgroup: u64) -> Task
 pub fn victim(key: &wire::VictimKey, victim: &wire::Victim) -> Victim {
     Victim {
         cpu: key.cpu,
-        task: task(victim.tgid, key.tid, &victim.comm, victim.cgroup),
+        task: match key.tid {
+            wire::NO_THREAD => Task::others(""),
+            tid => task(victim.tgid, tid, &victim.comm, victim.cgroup),
+        },
         class: class(key.class as u8),
         interruptions: victim.interruptions,
         delivery_ns: victim.delivery_ns,
@@ -177,7 +188,10 @@ pub fn pair(key: &wire::PairKey, pair: &wire::Pair) -> Pair {
         class: class(key.class as u8),
         sender_tid: key.sender_tid,
         sender_cpu: key.sender_cpu,
-        victim_tid: key.victim_tid,
+        victim_tid: match key.victim_tid {
+            wire::NO_THREAD => Task::others("").tid,
+            tid => tid,
+        },
         victim_cpu: key.victim_cpu,
         interruptions: pair.interruptions,
         stolen_ns: pair.stolen_ns,

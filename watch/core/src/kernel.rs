@@ -13,9 +13,13 @@ const USER_FUNCTIONS: [&str; crate::wire::USER_FUNCTIONS_MAX] = ["flush_tlb_func
 const KERNEL_FUNCTIONS: [&str; 5] =
     ["do_kernel_range_flush", "do_flush_tlb_all", "__cpa_flush_tlb", "__cpa_flush_all", "do_flush_tlb_range"];
 
+/// Runs on a CPU for all threads that are to be woken there.
+pub const WAKEUP_FUNCTION: &str = "sched_ttwu_pending";
+
 pub struct Functions {
     pub user: [u64; crate::wire::USER_FUNCTIONS_MAX],
     pub kernel: [u64; crate::wire::FUNCTIONS_MAX],
+    pub wakeup: u64,
 }
 
 pub fn symbols() -> Result<Symbols> {
@@ -44,12 +48,13 @@ pub fn functions(symbols: &Symbols) -> Result<Functions> {
     for (address, name) in kernel.iter_mut().zip(KERNEL_FUNCTIONS) {
         *address = symbols.address(name).unwrap_or(0);
     }
-    Ok(Functions { user, kernel })
+    Ok(Functions { user, kernel, wakeup: symbols.address(WAKEUP_FUNCTION).unwrap_or(0) })
 }
 
-/// The `TLB` row, all CPUs.
-pub fn tlb_row() -> Option<u64> {
-    interrupts::row(&fs::read_to_string("/proc/interrupts").ok()?, "TLB")
+/// The rows `TLB` and `CAL`, all CPUs.
+pub fn rows() -> (Option<u64>, Option<u64>) {
+    let text = fs::read_to_string("/proc/interrupts").unwrap_or_default();
+    (interrupts::row(&text, "TLB"), interrupts::row(&text, "CAL"))
 }
 
 /// Those that may ever be there: masks and maps are sized by it.

@@ -9,6 +9,7 @@ mod ended;
 mod errors;
 mod kernel;
 mod maps;
+mod moments;
 mod observer;
 mod options;
 mod overhead;

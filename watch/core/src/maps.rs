@@ -64,6 +64,12 @@ pub fn per_cpu<V: Plain>(map: &MapHandle, index: u32) -> Result<Vec<V>> {
     Ok(rows.unwrap_or_default().iter().filter_map(|bytes| wire::read(bytes)).collect())
 }
 
+/// One row of an array.
+pub fn one<V: Plain>(map: &MapHandle, index: u32) -> Result<Option<V>> {
+    let row = map.lookup(&index.to_ne_bytes(), MapFlags::ANY).map_err(|error| unreadable(map, &error))?;
+    Ok(row.and_then(|bytes| wire::read(&bytes)))
+}
+
 /// Addresses of a stack, innermost first.
 pub fn stack(map: &MapHandle, id: u32) -> Result<Vec<u64>> {
     let bytes = map.lookup(&id.to_ne_bytes(), MapFlags::ANY).map_err(|error| unreadable(map, &error))?;

@@ -4,15 +4,17 @@
 use crate::describe::{self, Describer};
 use crate::ended::Watcher;
 use crate::kernel::{self, Functions};
+use crate::moments::Moments;
 use crate::options::Options;
-use crate::overhead::Timer;
-use crate::probes::{Probes, ROWS};
+use crate::overhead::{own_alone, Timer};
+use crate::probes::{Probes, CALL_INTERRUPTS, ROWS};
 use crate::stacks::Namer;
 use crate::{errors, maps, wire};
 use ceasefire_base::{Error, Result};
 use ceasefire_watch_model::symbols::Symbols;
 use ceasefire_watch_model::{
-    Cause, Class, ClassCoverage, Coverage, Ended, Sender, Shootdown, Snapshot, Stacks, SCHEMA,
+    Bursts, Cause, Class, ClassCoverage, Coverage, Ended, InterruptCoverage, Sender, Shootdown, Snapshot,
+    Stacks, SCHEMA,
 };
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -33,6 +35,7 @@ pub struct Observer {
     cpus: u32,
     release: String,
     ended: Watcher,
+    moments: Moments,
 }
 
 /// What this kernel lets us see.
@@ -40,6 +43,8 @@ struct Sight {
     has_csd: bool,
     has_announcements: bool,
     has_btf: bool,
+    /// Call function interrupts can be counted, and are.
+    has_interrupts: bool,
     blind: Vec<String>,
 }
 
@@ -64,6 +69,7 @@ impl Observer {
             cpus: kernel::cpus(),
             release: kernel::release(),
             ended: Watcher::new(),
+            moments: Moments::default(),
         })
     }
 
@@ -91,6 +97,7 @@ impl Observer {
             victims: victims.iter().map(|(key, row)| describe::victim(key, row)).collect(),
             pairs: pairs.iter().map(|(key, row)| describe::pair(key, row)).collect(),
             by_targets: describe::by_targets(&self.probes.by_targets)?,
+            bursts: Bursts::default(),
             stacks,
             coverage,
         })
@@ -100,6 +107,9 @@ impl Observer {
     pub fn poll(&mut self, timeout: Duration, mut take: impl FnMut(Shootdown)) -> Result<()> {
         if let Some(timer) = &mut self.timer {
             timer.tick();
+        }
+        if self.moments.is_due(kernel::monotonic_ns()) {
+            self.look_at_moments()?;
         }
         if !self.probes.has_events() {
             std::thread::sleep(timeout);
@@ -125,9 +135,33 @@ impl Observer {
         Ok(by_cause)
     }
 
+    /// Call function interrupts of these CPUs in which something ran whose sender was seen; none where they are not looked at.
+    pub fn interrupts_of(&self, cpus: &[u32]) -> Result<Option<u64>> {
+        if !self.sight.has_interrupts {
+            return Ok(None);
+        }
+        let told = self.probes.interrupts()?;
+        Ok(Some(cpus.iter().filter_map(|cpu| told.get(*cpu as usize)).sum()))
+    }
+
     /// Victims, times and single shootdowns: what the receiving side tells.
     pub fn sees_receivers(&self) -> bool {
         self.options.latencies
+    }
+
+    /// The worst moments since this was asked last.
+    pub fn bursts(&mut self) -> Result<Bursts> {
+        self.look_at_moments()?;
+        Ok(self.moments.drain())
+    }
+
+    fn look_at_moments(&mut self) -> Result<()> {
+        if self.options.latencies {
+            // The clock first: what comes meanwhile is not complete.
+            let now_ns = kernel::monotonic_ns();
+            self.moments.look(&self.probes.moments()?, now_ns);
+        }
+        Ok(())
     }
 
     /// The clock of `start_ns` and `taken_ns`.
@@ -151,12 +185,15 @@ impl Observer {
     }
 
     fn coverage(&self) -> Result<Coverage> {
-        // The row first: what is counted between the two readings must not look lost.
-        let tlb = kernel::tlb_row();
+        // The rows first: what is counted between the two readings must not look lost.
+        let (tlb, cal) = kernel::rows();
         let mut classes = Vec::new();
         for (index, class) in Class::ALL.into_iter().enumerate() {
             let totals = self.probes.totals(index as u32)?;
             let sum = |field: fn(&wire::Total) -> u64| totals.iter().map(field).sum::<u64>();
+            if class == Class::CrossCall && !self.options.calls {
+                continue;
+            }
             let (kernel, source) = match class {
                 Class::User if !self.sight.has_csd => {
                     (None, "targets cannot be counted without csd:csd_queue_cpu")
@@ -164,6 +201,7 @@ impl Observer {
                 Class::User => (tlb, "TLB row of /proc/interrupts"),
                 Class::KernelRange => (None, "the kernel keeps no counter of these"),
                 Class::Own => (None, "part of the TLB row, left out of every table"),
+                Class::CrossCall => (None, "several may share an interrupt"),
             };
             classes.push(ClassCoverage {
                 class,
@@ -178,10 +216,15 @@ impl Observer {
             });
         }
         let overhead = self.timer.as_ref().map(|timer| self.probes.programs(|programs| timer.read(programs)));
+        let interrupts = match self.sight.has_interrupts {
+            true => Some(InterruptCoverage { seen: self.probes.interrupts()?.iter().sum(), kernel: cal }),
+            false => None,
+        };
         Ok(Coverage {
             classes,
+            interrupts,
             lost: self.probes.lost()?,
-            overhead: overhead.unwrap_or_default(),
+            overhead: overhead.unwrap_or_else(own_alone),
             blind: self.sight.blind.clone(),
         })
     }
@@ -267,11 +310,13 @@ fn look(symbols: &Symbols, functions: &Functions, options: &mut Options) -> Resu
     let has_btf = kernel::has_btf();
     if !has_btf {
         blind.push(
-            "no BTF (CONFIG_DEBUG_INFO_BTF): no addresses, pages, advices; why full is not known".into(),
+            "no BTF (CONFIG_DEBUG_INFO_BTF): no addresses, pages, advices; why full, and who waits for other calls, is not known".into(),
         );
     }
     options.events = options.events.filter(|_| options.latencies);
-    Ok(Sight { has_csd, has_announcements, has_btf, blind })
+    options.calls &= has_csd && has("csd_function_entry");
+    let has_interrupts = options.calls && CALL_INTERRUPTS.iter().all(|name| has(name));
+    Ok(Sight { has_csd, has_announcements, has_btf, has_interrupts, blind })
 }
 
 /// Tables are read and dropped many times a minute. By default glibc serves the larger ones, too, from the heap once it has

@@ -40,6 +40,10 @@ pub struct Options {
     pub pairs: bool,
     /// Flush requests of processes with threads, by cause, whether anybody else is asked or not.
     pub requests: bool,
+    /// Other functions than flushes that CPUs have each other run.
+    pub calls: bool,
+    /// How long the system calls took that sent; costs every system call on the machine.
+    pub whole_calls: bool,
     pub events: Option<EventOptions>,
     pub filter: Filter,
     /// Let the kernel time the probes, part of the time.
@@ -56,6 +60,8 @@ impl Default for Options {
             histograms: true,
             pairs: true,
             requests: false,
+            calls: true,
+            whole_calls: false,
             events: None,
             filter: Filter::default(),
             timing: true,

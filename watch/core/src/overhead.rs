@@ -76,6 +76,12 @@ fn cost(fd: BorrowedFd<'_>) -> Option<(u64, u64)> {
     (code == 0).then_some((info.run_cnt, info.run_time_ns))
 }
 
+/// Where programs are not timed.
+pub fn own_alone() -> Overhead {
+    let (own_cpu_ns, own_rss_kib_max) = own();
+    Overhead { own_cpu_ns, own_rss_kib_max, ..Overhead::default() }
+}
+
 /// CPU time and greatest memory of this process.
 fn own() -> (u64, u64) {
     // SAFETY: rusage is plain data, and getrusage() fills it.

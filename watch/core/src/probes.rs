@@ -21,13 +21,24 @@ const WITH_BTF: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/watch.bpf.o"))
 const WITHOUT_BTF: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/watch-nobtf.bpf.o"));
 
 /// Tracepoints in the order they are attached: receivers first, so that no shootdown lacks its answers.
-const PROGRAMS: [(&str, &str); 4] = [
+const PROGRAMS: [(&str, &str); 8] = [
+    ("call_begun", WHOLE_CALLS[0]),
+    ("call_ended", WHOLE_CALLS[1]),
+    ("interrupted", CALL_INTERRUPTS[0]),
+    ("interrupted_alone", CALL_INTERRUPTS[1]),
     ("entered", "csd_function_entry"),
     ("left", "csd_function_exit"),
     ("announced", "tlb_flush"),
     ("queued", "csd_queue_cpu"),
 ];
 
+/// What the kernel's row CAL counts.
+pub const CALL_INTERRUPTS: [&str; 2] = ["call_function_entry", "call_function_single_entry"];
+
+/// Where system calls begin and end.
+pub const WHOLE_CALLS: [&str; 2] = ["sys_enter", "sys_exit"];
+/// Calls that may be under way at once, those of requests and stacks included.
+const CALLS: u32 = 8192;
 /// Rows of senders and of victims; twice as many pairs.
 pub const ROWS: u32 = 16_384;
 
@@ -39,6 +50,9 @@ pub struct Probes {
     object: Object,
     totals: MapHandle,
     losses: MapHandle,
+    interrupts: MapHandle,
+    irq_works: MapHandle,
+    moments: MapHandle,
     pub senders: MapHandle,
     pub sites: MapHandle,
     pub requests: MapHandle,
@@ -57,7 +71,13 @@ impl Probes {
     ) -> Result<Probes> {
         let settings = settings(options, functions, has("csd_queue_cpu"));
         let object = load(if has_btf { WITH_BTF } else { WITHOUT_BTF }, &settings, |name| {
-            has(name) && (options.latencies || name != "csd_function_exit")
+            let is_for_receivers = name == "csd_function_exit";
+            let is_for_calls = CALL_INTERRUPTS.contains(&name);
+            let is_for_whole_calls = WHOLE_CALLS.contains(&name);
+            has(name)
+                && (options.latencies || !is_for_receivers)
+                && (options.calls || !is_for_calls)
+                && (options.whole_calls || !is_for_whole_calls)
         })?;
         let arrived = Rc::new(RefCell::new(Vec::new()));
         let ring = match options.events {
@@ -69,6 +89,9 @@ impl Probes {
             arrived,
             totals: table(&object, "totals")?,
             losses: table(&object, "losses")?,
+            interrupts: table(&object, "interrupts")?,
+            irq_works: table(&object, "irq_works")?,
+            moments: table(&object, "moments")?,
             senders: table(&object, "senders")?,
             sites: table(&object, "sites")?,
             requests: table(&object, "requests")?,
@@ -118,6 +141,22 @@ impl Probes {
         maps::per_cpu(&self.totals, class)
     }
 
+    /// Call function interrupts in which something ran that was told of, by CPU.
+    pub fn interrupts(&self) -> Result<Vec<u64>> {
+        let mut told = Vec::new();
+        for (cpu, row) in maps::per_cpu::<wire::Interrupts>(&self.interrupts, 0)?.iter().enumerate() {
+            // What the last one ran is looked at when the next one comes.
+            let works = maps::one::<u64>(&self.irq_works, cpu as u32)?.unwrap_or(0);
+            told.push(row.told + u64::from(row.is_open != 0 && works > 0));
+        }
+        Ok(told)
+    }
+
+    /// What happened in each 10 ms of the last seconds, by CPU.
+    pub fn moments(&self) -> Result<Vec<wire::MomentsOfCpu>> {
+        maps::per_cpu(&self.moments, 0)
+    }
+
     pub fn lost(&self) -> Result<Lost> {
         let mut lost = [0u64; wire::LOST_KINDS];
         for (kind, count) in lost.iter_mut().enumerate() {
@@ -144,6 +183,7 @@ fn settings(options: &Options, functions: &Functions, has_csd: bool) -> Settings
     Settings {
         user_functions: functions.user,
         kernel_functions: functions.kernel,
+        wakeup_function: functions.wakeup,
         wait_ns_min: options.filter.wait_ns_min,
         event_handler_ns_min: events.handler_ns_min,
         only_comm: words(options.filter.comm.as_deref().unwrap_or_default()),
@@ -163,6 +203,8 @@ fn settings(options: &Options, functions: &Functions, has_csd: bool) -> Settings
         want_events: options.events.is_some().into(),
         only_cgroup_level: options.filter.cgroup.map_or(0, |cgroup| cgroup.level),
         want_requests: options.requests.into(),
+        want_calls: options.calls.into(),
+        want_whole_calls: options.whole_calls.into(),
         pad: 0,
     }
 }
@@ -199,9 +241,12 @@ fn prepare(open: &mut OpenObject, settings: &Settings) -> libbpf_rs::Result<()> 
     let cpus = settings.cpus;
     let rows = |is_wanted: u8, count: u32| if is_wanted == 1 { count } else { 1 };
     let sizes = HashMap::from([
-        ("turns", cpus),
-        ("slots", cpus * wire::SLOTS),
-        ("answers", rows(settings.want_latency, cpus * wire::SLOTS * cpus)),
+        ("turns", cpus * wire::LANES),
+        ("slots", cpus * wire::LANES * wire::SLOTS),
+        ("answers", rows(settings.want_latency, cpus * wire::LANES * wire::SLOTS * cpus)),
+        ("callers", rows(settings.want_latency & settings.want_calls as u8, CALLS.max(cpus * cpus))),
+        ("irq_works", cpus),
+        ("begun", rows(settings.want_whole_calls as u8, ROWS)),
         ("initiators", rows(settings.want_latency, (cpus * cpus).max(16))),
         ("senders", rows(settings.want_senders, ROWS)),
         ("victims", rows(settings.want_latency, ROWS)),

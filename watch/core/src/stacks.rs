@@ -4,7 +4,7 @@
 use crate::maps;
 use crate::user::Processes;
 use ceasefire_base::Result;
-use ceasefire_watch_model::symbols::Symbols;
+use ceasefire_watch_model::symbols::{stem, Symbols};
 use ceasefire_watch_model::Stacks;
 use libbpf_rs::MapHandle;
 
@@ -22,6 +22,12 @@ pub struct Namer {
 impl Namer {
     pub fn new(symbols: Symbols, kernel: MapHandle, user: MapHandle) -> Namer {
         Namer { symbols, processes: Processes::new(), kernel, user, known: Stacks::default() }
+    }
+
+    /// Of a call, by the lower half of its address: kernel code lies where the upper half is all ones.
+    pub fn function(&self, low: u32) -> String {
+        let address = u64::from(low) | 0xffff_ffff_0000_0000;
+        self.symbols.name(address).map_or_else(|| format!("{address:#x}"), |name| stem(name).to_string())
     }
 
     /// Frames of a kernel stack, without those of the probe itself.

@@ -3,12 +3,16 @@
 
 pub const BUCKETS: usize = ceasefire_watch_model::histogram::BUCKETS;
 pub const SLOTS: u32 = 4;
+pub const LANES: u32 = 2;
 pub const MASK_WORDS: usize = 16;
 pub const COMM_BYTES: usize = 16;
 pub const USER_FUNCTIONS_MAX: usize = 2;
 pub const FUNCTIONS_MAX: usize = 8;
 pub const LOST_KINDS: usize = 5;
+pub const MOMENTS: usize = 256;
+pub const MOMENT_NS: u64 = 10_000_000;
 pub const NO_SYSCALL: u16 = 0xffff;
+pub const NO_THREAD: u32 = u32::MAX;
 
 /// Plain data: any bytes of its size are a value of it.
 ///
@@ -47,6 +51,7 @@ plain! {
     pub struct Settings {
         pub user_functions: [u64; USER_FUNCTIONS_MAX],
         pub kernel_functions: [u64; FUNCTIONS_MAX],
+        pub wakeup_function: u64,
         pub wait_ns_min: u64,
         pub event_handler_ns_min: u64,
         pub only_comm: [u64; COMM_BYTES / 8],
@@ -66,6 +71,8 @@ plain! {
         pub want_events: u8,
         pub only_cgroup_level: u32,
         pub want_requests: u32,
+        pub want_calls: u32,
+        pub want_whole_calls: u32,
         pub pad: u32,
     }
     pub struct SweepContext {
@@ -81,6 +88,7 @@ plain! {
     }
     pub struct SiteKey {
         pub kernel_stack: i32,
+        pub function: u32,
         pub syscall: u16,
         pub argument: u8,
         pub class: u8,
@@ -90,6 +98,8 @@ plain! {
     }
     pub struct Site {
         pub tally: Tally,
+        pub calls: u64,
+        pub call_ns: u64,
         pub delivery_ns: u64,
         pub handler_ns: u64,
         pub pages: [u64; BUCKETS],
@@ -153,6 +163,19 @@ plain! {
         pub queued: u64,
         pub handled: u64,
         pub filtered: u64,
+    }
+    pub struct Interrupts {
+        pub told: u64,
+        pub silent: u64,
+        pub is_open: u64,
+    }
+    pub struct Moment {
+        pub number: u32,
+        pub received: u32,
+        pub stolen_ns: u64,
+    }
+    pub struct MomentsOfCpu {
+        pub of: [Moment; MOMENTS],
     }
     pub struct Event {
         pub start_ns: u64,

@@ -14,6 +14,8 @@ macro_rules! causes {
             $(#[doc = $about] $variant,)*
             /// The frame that would have to tell.
             Unknown(String),
+            /// Another CPU runs this function; no flush, and none of the calls we know.
+            Call(String),
             /// No stack was taken, or it was lost.
             NoStack,
         }
@@ -26,6 +28,7 @@ macro_rules! causes {
                 match self {
                     $(Cause::$variant => $name,)*
                     Cause::Unknown(_) => "unknown",
+                    Cause::Call(_) => "call",
                     Cause::NoStack => "no-stack",
                 }
             }
@@ -34,6 +37,7 @@ macro_rules! causes {
                 match self {
                     $(Cause::$variant => $about,)*
                     Cause::Unknown(_) => "not one of the causes we know; its frame is shown",
+                    Cause::Call(_) => "a function that another CPU is to run",
                     Cause::NoStack => "no stack was taken",
                 }
             }
@@ -44,7 +48,10 @@ macro_rules! causes {
                 match text.as_str() {
                     $($name => Cause::$variant,)*
                     "no-stack" => Cause::NoStack,
-                    other => Cause::Unknown(other.strip_prefix("unknown:").unwrap_or(other).to_string()),
+                    other => match other.strip_prefix("call:") {
+                        Some(function) => Cause::Call(function.to_string()),
+                        None => Cause::Unknown(other.strip_prefix("unknown:").unwrap_or(other).to_string()),
+                    },
                 }
             }
         }
@@ -57,6 +64,9 @@ causes! {
     MadvisePageout "madvise-pageout" "madvise(MADV_PAGEOUT): pages reclaimed on request",
     MadviseCold "madvise-cold" "madvise(MADV_COLD): pages aged on request",
     Madvise "madvise" "madvise with another advice",
+    ProcessMadvise "process-madvise" "process_madvise: advice for several ranges at once, or for another process",
+    IoUringMadvise "io-uring-madvise" "madvise asked for by io_uring",
+    GuardInstall "guard-install" "madvise(MADV_GUARD_INSTALL): pages replaced by guards",
     Munmap "munmap" "munmap: a mapping removed",
     Mmap "mmap" "mmap over an older mapping",
     Brk "brk" "brk: the heap shrank",
@@ -68,11 +78,14 @@ causes! {
     Truncate "truncate" "a mapped file truncated or punched",
     Reclaim "reclaim" "memory reclaimed under pressure",
     Compaction "compaction" "pages moved to make room for larger ones",
+    CompactionRequest "compaction-request" "the same on request (vm.compact_memory, a node's file compact)",
     Migration "migration" "pages moved to another node on request",
     NumaScan "numa-balancing" "NUMA balancing: pages made to fault",
     NumaMigrate "numa-migrate" "NUMA balancing: a page moved to its user",
     ThpSplit "thp-split" "a huge page split",
     ThpCollapse "thp-collapse" "pages collapsed into a huge one",
+    MadviseCollapse "madvise-collapse" "madvise(MADV_COLLAPSE): the same on request",
+    HugetlbUnshare "hugetlb-unshare" "page tables of hugetlb memory no longer shared",
     Ksm "ksm" "same-page merging",
     Userfaultfd "userfaultfd" "userfaultfd: pages write-protected or moved",
     SoftDirty "soft-dirty" "soft-dirty bits cleared (clear_refs)",
@@ -82,12 +95,19 @@ causes! {
     OomReaper "oom-reaper" "memory of a killed process taken",
     Vmalloc "vmalloc" "kernel mappings purged (vmalloc, vmap)",
     SetMemory "set-memory" "attributes of kernel pages changed",
+    BpfMemory "bpf-memory" "memory of BPF programs made, or given back",
+    ModuleMemory "module-memory" "memory of kernel modules made, or given back",
+    Membarrier "membarrier" "membarrier: all threads of a process, or of all, pass a barrier",
+    TextPatching "text-patching" "kernel code changed: static keys, tracing, BPF programs, live patches",
+    TableSync "table-sync" "page tables freed at once: who walks them without a lock is waited for",
+    Wakeup "wakeup" "a thread woken on another CPU",
 }
 
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Cause::Unknown(frame) => write!(f, "unknown:{frame}"),
+            Cause::Call(function) => write!(f, "call:{function}"),
             known => f.write_str(known.name()),
         }
     }
@@ -114,7 +134,9 @@ const USER: &[(&[&str], Cause)] = &[
     ),
     (&["write_protect_page", "replace_page", "try_to_merge_*", "ksm_do_scan", "break_ksm*"], Cause::Ksm),
     (&["damon_*", "kdamond_fn"], Cause::Damon),
+    (&["sysctl_compaction_handler", "compact_nodes", "compact_store"], Cause::CompactionRequest),
     (&["compact_zone", "compact_node", "alloc_contig_range*"], Cause::Compaction),
+    (&["hugetlb_unshare_*", "huge_pmd_unshare*"], Cause::HugetlbUnshare),
     (&["reclaim_pages", "madvise_pageout*"], Cause::MadvisePageout),
     (
         &[
@@ -176,7 +198,9 @@ const USER: &[(&[&str], Cause)] = &[
     (&["__do_sys_brk", "__x64_sys_brk", "do_brk_munmap"], Cause::Brk),
     (&["mmap_region", "__mmap_region", "do_mmap"], Cause::Mmap),
     (&["__vm_munmap", "__x64_sys_munmap", "do_vmi_munmap", "vms_clear_ptes"], Cause::Munmap),
-    (&["do_madvise", "madvise_*", "__x64_sys_madvise", "__x64_sys_process_madvise"], Cause::Madvise),
+    (&["io_madvise"], Cause::IoUringMadvise),
+    (&["vector_madvise", "__x64_sys_process_madvise", "__do_sys_process_madvise"], Cause::ProcessMadvise),
+    (&["do_madvise", "madvise_*", "__x64_sys_madvise"], Cause::Madvise),
     (
         &["do_wp_page", "wp_page_copy", "do_cow_fault", "do_huge_pmd_wp_page", "hugetlb_wp", "hugetlb_cow"],
         Cause::Cow,
@@ -184,6 +208,33 @@ const USER: &[(&[&str], Cause)] = &[
 ];
 
 const KERNEL: &[(&[&str], Cause)] = &[
+    // Whose memory it is comes before what is done with it.
+    (
+        &[
+            "__sys_bpf",
+            "bpf_prog_load",
+            "bpf_prog_select_runtime",
+            "bpf_int_jit_compile",
+            "bpf_prog_free_deferred",
+            "bpf_prog_pack_*",
+            "bpf_map_free*",
+            "bpf_map_area_free",
+            "bpf_arena_*",
+            "sk_attach_filter",
+        ],
+        Cause::BpfMemory,
+    ),
+    (
+        &[
+            "load_module",
+            "free_module",
+            "do_free_init",
+            "module_memory_*",
+            "__do_sys_delete_module",
+            "init_module_from_file",
+        ],
+        Cause::ModuleMemory,
+    ),
     // Changing attributes purges first what vmalloc freed.
     (
         &[
@@ -214,6 +265,14 @@ const KERNEL: &[(&[&str], Cause)] = &[
     ),
 ];
 
+/// By the function that the other CPUs run.
+const CALLS: &[(&[&str], Cause)] = &[
+    (&["ipi_mb", "ipi_sync_core", "ipi_rseq", "ipi_sync_rq_state"], Cause::Membarrier),
+    (&["do_sync_core"], Cause::TextPatching),
+    (&["tlb_remove_table_smp_sync"], Cause::TableSync),
+    (&["sched_ttwu_pending"], Cause::Wakeup),
+];
+
 /// Frames that carry out flushes for everybody.
 const MACHINERY: &[&str] = &[
     "bpf_*",
@@ -240,6 +299,7 @@ const MACHINERY: &[&str] = &[
 ];
 
 const MADVISE: u16 = 28;
+const PROCESS_MADVISE: u16 = 440;
 
 fn matches(pattern: &str, frame: &str) -> bool {
     match pattern.strip_suffix('*') {
@@ -264,11 +324,26 @@ impl Cause {
                 8 => Cause::MadviseFree,
                 20 => Cause::MadviseCold,
                 21 => Cause::MadvisePageout,
+                102 => Cause::GuardInstall,
                 _ => Cause::Madvise,
             },
+            // A fault may collapse, too; and khugepaged calls nobody.
+            Some((_, Cause::ThpCollapse))
+                if argument == 25 && matches!(syscall, Some(MADVISE | PROCESS_MADVISE)) =>
+            {
+                Cause::MadviseCollapse
+            }
+            // Reclaimed on request all the same.
+            Some((_, Cause::MadvisePageout)) if syscall == Some(PROCESS_MADVISE) => Cause::ProcessMadvise,
             Some((_, cause)) => cause.clone(),
             None => Cause::Unknown(telling(frames).to_string()),
         }
+    }
+
+    /// Of a call that is no flush.
+    pub fn of_call(function: &str) -> Cause {
+        let known = CALLS.iter().find(|(names, _)| names.contains(&function));
+        known.map_or_else(|| Cause::Call(function.to_string()), |(_, cause)| cause.clone())
     }
 
     /// Pages of files made clean, one by one.
@@ -281,6 +356,7 @@ impl Cause {
         let is_known = CAUSES.iter().any(|(name, _)| *name == text);
         match text {
             "unknown" => Some(Cause::Unknown(String::new())),
+            "call" => Some(Cause::Call(String::new())),
             _ => is_known.then(|| Cause::from(text.to_string())),
         }
     }
@@ -365,6 +441,22 @@ mod tests {
         assert_eq!(cause(frames, Some(28), 4), Cause::MadviseDontneed);
         assert_eq!(cause(frames, Some(28), 8), Cause::MadviseFree);
         assert_eq!(cause(frames, Some(28), 99), Cause::Madvise);
+        assert_eq!(cause(frames, Some(28), 102), Cause::GuardInstall);
+        let vector =
+            "flush_tlb_mm_range tlb_finish_mmu madvise_do_behavior vector_madvise __x64_sys_process_madvise";
+        assert_eq!(cause(vector, Some(440), 4), Cause::ProcessMadvise);
+        let pageout = "arch_tlbbatch_flush try_to_unmap_flush reclaim_pages vector_madvise";
+        assert_eq!(cause(pageout, Some(440), 21), Cause::ProcessMadvise);
+        let ring = "flush_tlb_mm_range tlb_finish_mmu do_madvise io_madvise io_issue_sqe io_submit_sqes";
+        assert_eq!(cause(ring, Some(426), 0), Cause::IoUringMadvise);
+        let collapse =
+            "flush_tlb_mm_range pmdp_collapse_flush collapse_huge_page madvise_collapse do_madvise";
+        assert_eq!(cause(collapse, Some(28), 25), Cause::MadviseCollapse);
+        assert_eq!(cause(collapse, None, 0), Cause::ThpCollapse);
+        assert_eq!(
+            cause("flush_tlb_mm_range huge_pmd_unshare hugetlb_unshare_pmds __split_vma", Some(11), 0),
+            Cause::HugetlbUnshare
+        );
         assert_eq!(cause(frames, None, 0), Cause::Madvise);
         assert_eq!(
             cause("flush_tlb_mm_range something_new", Some(28), 4),
@@ -385,5 +477,14 @@ mod tests {
             assert_eq!(Cause::from(name.to_string()).name(), *name);
         }
         assert_eq!(cause("", None, 0), Cause::NoStack);
+        for (function, is) in [
+            ("ipi_mb", "membarrier"),
+            ("do_sync_core", "text-patching"),
+            ("rcu_exp_handler", "call:rcu_exp_handler"),
+        ] {
+            let cause = Cause::of_call(function);
+            assert_eq!(cause.to_string(), is);
+            assert_eq!(Cause::from(cause.to_string()), cause);
+        }
     }
 }

@@ -33,6 +33,15 @@ impl ClassCoverage {
     }
 }
 
+/// Interrupts in which a CPU runs what others have queued for it: flushes and all other calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct InterruptCoverage {
+    /// Those in which something ran whose sender was seen.
+    pub seen: u64,
+    /// The row CAL of /proc/interrupts.
+    pub kernel: Option<u64>,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Lost {
     /// Shootdowns counted but not described: their slot was being read.
@@ -48,6 +57,7 @@ pub struct Lost {
 }
 
 figures!(ClassCoverage: requests, shootdowns, queued, handled, filtered, kernel);
+figures!(InterruptCoverage: seen, kernel);
 figures!(Lost: slots, events, stacks, rows, answers);
 figures!(ProgramCost: runs, run_ns);
 figures!(Overhead: timed_ns, own_cpu_ns);
@@ -83,6 +93,9 @@ impl Overhead {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Coverage {
     pub classes: Vec<ClassCoverage>,
+    /// Null where they are not looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interrupts: Option<InterruptCoverage>,
     pub lost: Lost,
     pub overhead: Overhead,
     /// What this kernel does not let us see, one sentence each.
@@ -111,6 +124,9 @@ impl Coverage {
         for now in &mut left.classes {
             earlier.class(now.class).into_iter().for_each(|then| now.minus(then));
         }
+        if let (Some(now), Some(then)) = (&mut left.interrupts, &earlier.interrupts) {
+            now.minus(then);
+        }
         left.lost.minus(&earlier.lost);
         left.overhead.minus(&earlier.overhead);
         for now in &mut left.overhead.programs {
@@ -127,6 +143,10 @@ impl Coverage {
                 Some(mine) => mine.plus(more),
                 None => self.classes.push(more.clone()),
             }
+        }
+        match (&mut self.interrupts, &later.interrupts) {
+            (Some(mine), Some(more)) => mine.plus(more),
+            (mine, more) => *mine = mine.or(*more),
         }
         self.lost.plus(&later.lost);
         let (mine, later_overhead) = (&mut self.overhead, &later.overhead);

@@ -4,6 +4,7 @@
 //! [`Snapshot`]s are cumulative; `later.since(&earlier)` is what happened between, but for threads that ended and left:
 //! [`Open`] adds them. A [`Shootdown`] is one event.
 //! Both carry their own stacks by name, so another machine can read them.
+pub mod bursts;
 pub mod cause;
 pub mod counts;
 pub mod coverage;
@@ -24,9 +25,10 @@ pub mod symbols;
 mod testing;
 pub mod user;
 
+pub use bursts::{Bursts, Moment};
 pub use cause::{Cause, WhyFull};
 pub use counts::Counts;
-pub use coverage::{ClassCoverage, Coverage, Lost, Overhead, ProgramCost};
+pub use coverage::{ClassCoverage, Coverage, InterruptCoverage, Lost, Overhead, ProgramCost};
 pub use histogram::Histogram;
 pub use maximum::Maximum;
 pub use neighbours::{Batching, Neighbours, Range, Run, Saving};

@@ -14,16 +14,24 @@ pub enum Class {
     KernelRange,
     /// Sent by the observer itself; in no other figure.
     Own,
+    /// No flush: any other function that one CPU has another run.
+    CrossCall,
 }
 
 impl Class {
-    pub const ALL: [Class; 3] = [Class::User, Class::KernelRange, Class::Own];
+    pub const ALL: [Class; 4] = [Class::User, Class::KernelRange, Class::Own, Class::CrossCall];
+
+    /// Of translations.
+    pub fn is_flush(self) -> bool {
+        matches!(self, Class::User | Class::KernelRange)
+    }
 
     pub fn name(self) -> &'static str {
         match self {
             Class::User => "user",
             Class::KernelRange => "kernel-range",
             Class::Own => "own",
+            Class::CrossCall => "cross-call",
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::counts::{figures, Figure};
 use crate::maximum::{Greatest, Maximum};
-use crate::{Cause, Class, Coverage, Histogram, Kind, Task, WhyFull};
+use crate::{Bursts, Cause, Class, Coverage, Histogram, Kind, Task, WhyFull};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
@@ -44,7 +44,7 @@ impl Tally {
 }
 
 figures!(Tally: shootdowns, targets, pages, entries, wait_ns);
-figures!(Site: delivery_ns, handler_ns, pages, targets, wait, delivery, handler);
+figures!(Site: delivery_ns, handler_ns, calls, call_ns, pages, targets, wait, delivery, handler);
 figures!(Victim: interruptions, delivery_ns, stolen_ns, stolen);
 figures!(Pair: interruptions, stolen_ns);
 
@@ -57,6 +57,9 @@ pub struct Site {
     pub why_full: Option<WhyFull>,
     pub freed_tables: bool,
     pub kernel_stack: Option<u32>,
+    /// What the others run, where it is no flush.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub function: Option<String>,
     /// Number of the call the initiator was in, and madvise's advice: they tell apart what shares its frames.
     pub syscall: Option<u16>,
     pub argument: u8,
@@ -64,6 +67,11 @@ pub struct Site {
     /// Sums over the targets.
     pub delivery_ns: u64,
     pub handler_ns: u64,
+    /// System calls that sent from here, and how long they took as a whole; nothing where those are not timed.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub calls: u64,
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub call_ns: u64,
     /// Per shootdown, ranged only.
     pub pages: Histogram,
     /// Per shootdown.
@@ -72,6 +80,10 @@ pub struct Site {
     /// Per target.
     pub delivery: Histogram,
     pub handler: Histogram,
+}
+
+fn is_nothing(count: &u64) -> bool {
+    *count == 0
 }
 
 /// One thread on one CPU, from one place.
@@ -84,6 +96,9 @@ pub struct Sender {
     pub kind: Kind,
     pub freed_tables: bool,
     pub kernel_stack: Option<u32>,
+    /// What the others run, where it is no flush.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub function: Option<String>,
     pub user_stack: Option<u32>,
     pub syscall: Option<u16>,
     pub argument: u8,
@@ -131,12 +146,13 @@ pub struct ByTargets {
     pub wait: Histogram,
 }
 
-/// Class, kind, kernel stack, call, its argument, freed tables.
-pub type SiteKey = (Class, Kind, Option<u32>, Option<u16>, u8, bool);
+/// Class, kind, kernel stack, function, call, its argument, freed tables.
+pub type SiteKey = (Class, Kind, Option<u32>, Option<String>, Option<u16>, u8, bool);
 
 impl Site {
     pub fn key(&self) -> SiteKey {
-        (self.class, self.kind, self.kernel_stack, self.syscall, self.argument, self.freed_tables)
+        let function = self.function.clone();
+        (self.class, self.kind, self.kernel_stack, function, self.syscall, self.argument, self.freed_tables)
     }
 }
 
@@ -150,7 +166,8 @@ impl Sender {
 
     /// Of the [`Site`] it sent from.
     pub fn site_key(&self) -> SiteKey {
-        (self.class, self.kind, self.kernel_stack, self.syscall, self.argument, self.freed_tables)
+        let function = self.function.clone();
+        (self.class, self.kind, self.kernel_stack, function, self.syscall, self.argument, self.freed_tables)
     }
 }
 
@@ -229,6 +246,9 @@ pub struct Snapshot {
     pub victims: Vec<Victim>,
     pub pairs: Vec<Pair>,
     pub by_targets: Vec<ByTargets>,
+    /// The worst of a window; none in what is cumulative.
+    #[serde(default, skip_serializing_if = "Bursts::is_none")]
+    pub bursts: Bursts,
     pub stacks: Stacks,
     pub coverage: Coverage,
 }
@@ -267,7 +287,19 @@ impl Snapshot {
         let stacks = self.stacks.used_by(&sites, &senders);
         let window_ns = self.taken_ns.saturating_sub(earlier.taken_ns);
         let coverage = self.coverage.since(&earlier.coverage);
-        Snapshot { window_ns, sites, senders, victims, pairs, by_targets, stacks, coverage, ..self.head() }
+        let bursts = self.bursts;
+        Snapshot {
+            window_ns,
+            sites,
+            senders,
+            victims,
+            pairs,
+            by_targets,
+            bursts,
+            stacks,
+            coverage,
+            ..self.head()
+        }
     }
 
     /// Without its rows and their stacks.
@@ -284,6 +316,15 @@ impl Snapshot {
             stacks: Stacks::default(),
             ..*self
         }
+    }
+
+    /// Only rows of these classes; the coverage stays that of all.
+    pub fn retain_class(&mut self, keep: impl Fn(Class) -> bool) {
+        self.sites.retain(|row| keep(row.class));
+        self.senders.retain(|row| keep(row.class));
+        self.victims.retain(|row| keep(row.class));
+        self.pairs.retain(|row| keep(row.class));
+        self.by_targets.retain(|row| keep(row.class));
     }
 
     /// The tally of a class.

@@ -112,6 +112,7 @@ fn add_head(mine: &mut Snapshot, later: &Snapshot) {
     mine.wall_s = mine.wall_s.max(later.wall_s);
     mine.cpus = mine.cpus.max(later.cpus);
     mine.has_latencies |= later.has_latencies;
+    mine.bursts.add(&later.bursts);
     mine.coverage.add(&later.coverage);
 }
 

@@ -43,7 +43,7 @@ impl Symbols {
     /// Return addresses to names: the byte before belongs to the call.
     pub fn frames(&self, addresses: &[u64]) -> Vec<String> {
         let name = |address: &u64| match self.name(address.saturating_sub(1)) {
-            Some(name) => strip_suffix(name).to_string(),
+            Some(name) => stem(name).to_string(),
             None => format!("{address:#x}"),
         };
         addresses.iter().take_while(|address| **address != 0).map(name).collect()
@@ -57,7 +57,8 @@ fn row(line: &str) -> Option<(u64, &str)> {
     Some((address, words.next()?))
 }
 
-fn strip_suffix(name: &str) -> &str {
+/// Without what compilers add to a copy.
+pub fn stem(name: &str) -> &str {
     name.split('.').next().filter(|stem| !stem.is_empty()).unwrap_or(name)
 }
 

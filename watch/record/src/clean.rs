@@ -45,7 +45,7 @@ impl<T: Clean> Clean for Option<T> {
 
 impl Clean for Cause {
     fn clean(&mut self) {
-        if let Cause::Unknown(frame) = self {
+        if let Cause::Unknown(frame) | Cause::Call(frame) = self {
             frame.clean();
         }
     }
@@ -91,6 +91,7 @@ impl Clean for Snapshot {
         self.coverage.clean();
         for site in &mut self.sites {
             site.cause.clean();
+            site.function.clean();
             for histogram in
                 [&mut site.pages, &mut site.targets, &mut site.wait, &mut site.delivery, &mut site.handler]
             {
@@ -99,6 +100,7 @@ impl Clean for Snapshot {
         }
         for sender in &mut self.senders {
             sender.cause.clean();
+            sender.function.clean();
             sender.task.clean();
         }
         for victim in &mut self.victims {
@@ -131,6 +133,11 @@ impl Clean for Environment {
 
 impl Clean for Process {
     fn clean(&mut self) {
+        self.built_with.truncate(LIST_MAX);
+        for built in &mut self.built_with {
+            built.name.clean();
+            built.variable.clean();
+        }
         self.comm.clean();
         self.cpus_allowed.clean();
         for list in [&mut self.command, &mut self.libraries, &mut self.variables] {

@@ -45,6 +45,17 @@ pub struct Process {
     pub libraries: Vec<String>,
     /// Variables that set up an allocator.
     pub variables: Vec<String>,
+    /// Allocators and runtimes within the program itself.
+    pub built_with: Vec<Built>,
+}
+
+/// An allocator or a runtime that is part of a program.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Built {
+    pub name: String,
+    /// The variable that this build of it listens to.
+    pub variable: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 //! The file of `ceasefire watch record`: what was seen, by name, so that any machine can show it.
 //!
 //! ```text
-//! ceasefire.watch-record/1\n          name and version of the form
+//! ceasefire.watch-record/2\n          name and version of the form
 //! frame, frame, …                     tag (4 bytes), length (u32), CRC-32 (u32, of tag, length, payload), payload (JSON)
 //! ```
 //! Numbers of the frame are little-endian. Tags: `ENVT` machine and command, first and once; `STCK` stacks not named
@@ -22,7 +22,7 @@ mod frame;
 mod reader;
 mod writer;
 
-pub use environment::{End, Environment, Process};
+pub use environment::{Built, End, Environment, Process};
 pub use error::Error;
 pub use file::Recording;
 pub use reader::{Item, Reader};
@@ -30,7 +30,7 @@ pub use writer::Writer;
 
 /// The form's name; after it `/`, the version and a newline.
 pub const SCHEMA: &str = "ceasefire.watch-record";
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// What a record may hold; one that is larger, or cannot be made smaller, is refused.
 pub mod limits {

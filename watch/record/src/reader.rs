@@ -154,7 +154,7 @@ fn version(source: &mut impl Read) -> Result<u64> {
         match digit.first() {
             None => return Err(Error::Cut(0)),
             Some(b'\n') if place > 0 && number > VERSION => return Err(Error::Newer(number)),
-            Some(b'\n') if place > 0 && number == VERSION => return Ok(expected.len() as u64 + place + 1),
+            Some(b'\n') if place > 0 && number > 0 => return Ok(expected.len() as u64 + place + 1),
             Some(digit @ b'0'..=b'9') => {
                 number = number.saturating_mul(10).saturating_add(u32::from(digit - b'0'));
             }

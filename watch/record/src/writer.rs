@@ -4,7 +4,7 @@
 use crate::events::{Block, CHUNK};
 use crate::limits::{stack_bytes, STACKS_MAX, STACK_BYTES_MAX};
 use crate::{frame, End, Environment, Process, SCHEMA, VERSION};
-use ceasefire_watch_model::{Coverage, Shootdown, Snapshot, Stacks};
+use ceasefire_watch_model::{Bursts, Coverage, Shootdown, Snapshot, Stacks};
 use serde::Serialize;
 use std::collections::HashSet;
 use std::io::{self, Write};
@@ -105,7 +105,7 @@ impl<W: Write> Writer<W> {
             };
             if from > 0 {
                 // Counted once.
-                (part.window_ns, part.coverage) = (0, Coverage::default());
+                (part.window_ns, part.coverage, part.bursts) = (0, Coverage::default(), Bursts::default());
             }
             self.frame(frame::WINDOW, &part)?;
             from += ROWS;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Storms whose every shootdown is known beforehand: who sends it, whom it interrupts, why, and for how many pages.
+//! Storms whose every shootdown, or other cross call, is known beforehand: who sends it, whom it interrupts, why, and for how many pages.
 //! One thread calls, another spins on the next CPU in the same address space.
+mod advice;
+mod calls;
 mod files;
 mod group;
 mod kernel;
@@ -23,7 +25,7 @@ pub struct Truth {
     pub victim_cpu: u32,
     /// Calls that each must send one shootdown of the expected cause.
     pub rounds: u64,
-    /// Shootdowns of everything that these calls sent besides, of the same cause.
+    /// What these calls sent besides, of the same cause: shootdowns of everything; or calls, where none is a flush.
     pub full_besides: u64,
     /// Median time of a call; only of storms of one madvise each.
     pub call_ns_p50: Option<u32>,
@@ -37,6 +39,8 @@ pub enum Pages {
     Exactly(u64),
     /// The whole.
     Full,
+    /// It is no flush.
+    None,
 }
 
 pub struct Storm {
@@ -79,6 +83,10 @@ pub const STORMS: &[Storm] = &[
     },
     storm("madvise-free", Pages::Exactly(PAGES), 1, 5000, memory::free),
     Storm { besides: &["madvise-cold"], ..storm("madvise-pageout", Pages::Full, 0, 200, files::pageout) },
+    storm("process-madvise", Pages::Exactly(PAGES), 1, 5000, advice::process_madvise),
+    storm("guard-install", Pages::Exactly(PAGES), 1, 5000, advice::guard_install),
+    // Its worker runs where the kernel puts it: on the victim's CPU it interrupts the caller.
+    Storm { is_steady: false, ..storm("io-uring-madvise", Pages::Exactly(PAGES), 0, 2000, advice::io_uring) },
     storm("munmap", Pages::Exactly(PAGES), 1, 5000, memory::munmap),
     storm("mmap", Pages::Exactly(PAGES), 1, 5000, memory::replace),
     storm("brk", Pages::Exactly(PAGES), 1, 5000, memory::brk),
@@ -92,11 +100,16 @@ pub const STORMS: &[Storm] = &[
     Storm {
         besides: &["madvise-dontneed"],
         is_steady: false,
-        ..storm("thp-collapse", Pages::Full, 0, 20, memory::collapse)
+        ..storm("madvise-collapse", Pages::Full, 0, 20, advice::collapse)
     },
     storm("msync", Pages::Exactly(1), 1, 100, files::msync),
     Storm { cause: "msync", ..storm("msync-range", Pages::Exactly(1), SYNCED_PAGES, 20, files::msync_range) },
     storm("truncate", Pages::Exactly(PAGES), 1, 2000, files::truncate),
+    Storm {
+        is_steady: false,
+        besides: &["madvise-dontneed", "compaction"],
+        ..storm("compaction-request", Pages::Full, 0, 2, advice::compaction)
+    },
     Storm { is_steady: false, ..storm("reclaim", Pages::Full, 0, 20, files::reclaim) },
     Storm {
         is_steady: false,
@@ -117,6 +130,19 @@ pub const STORMS: &[Storm] = &[
         class: "kernel-range",
         is_steady: false,
         ..storm("vmalloc", Pages::Full, 0, 20_000, kernel::vmalloc)
+    },
+    Storm { class: "cross-call", ..storm("membarrier", Pages::None, 1, 5000, calls::membarrier) },
+    Storm { class: "cross-call", ..storm("text-patching", Pages::None, 0, 50, calls::text_patching) },
+    Storm {
+        class: "cross-call",
+        is_steady: false,
+        ..storm("table-sync", Pages::None, 1, 20, advice::collapse)
+    },
+    Storm {
+        cause: "table-sync",
+        class: "cross-call",
+        is_steady: false,
+        ..storm("hugetlb-exit", Pages::None, 0, 100, advice::hugetlb_exit)
     },
 ];
 

@@ -8,10 +8,10 @@ use std::time::Instant;
 
 const PRIVATE: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
 const BYTES: usize = PAGES as usize * PAGE;
-const HUGE: usize = 2 << 20;
+pub const HUGE: usize = 2 << 20;
 
 /// Neighbours on both sides keep the page table: freeing one would widen the range.
-fn amid(pages: u64) -> Result<Area> {
+pub fn amid(pages: u64) -> Result<Area> {
     let area = Area::map((pages as usize + 2 * 64) * PAGE, PRIVATE | libc::MAP_NORESERVE, -1)?;
     area.advise(0, pages + 128, libc::MADV_NOHUGEPAGE)?;
     area.touch(64);
@@ -236,7 +236,7 @@ pub fn userfaultfd(stage: &mut Stage, rounds: u64) -> Result<()> {
     Ok(())
 }
 
-fn huge() -> Result<Area> {
+pub fn huge() -> Result<Area> {
     let area = Area::map(2 * HUGE, PRIVATE, -1)?;
     Ok(Area(((area.0 as usize + HUGE - 1) & !(HUGE - 1)) as *mut u8))
 }
@@ -252,25 +252,6 @@ pub fn split(stage: &mut Stage, rounds: u64) -> Result<()> {
         area.advise(0, pages, libc::MADV_HUGEPAGE)?;
         area.write(0, 1);
         area.advise(1, 1, libc::MADV_DONTNEED)?;
-    }
-    Ok(())
-}
-
-const MADV_COLLAPSE: i32 = 25;
-
-pub fn collapse(stage: &mut Stage, rounds: u64) -> Result<()> {
-    let area = huge()?;
-    let pages = (HUGE / PAGE) as u64;
-    stage.wait_for_victim();
-    for _ in 0..rounds {
-        area.advise(0, pages, libc::MADV_NOHUGEPAGE)?;
-        area.touch(pages);
-        area.advise(0, pages, libc::MADV_HUGEPAGE)?;
-        if area.advise(0, pages, MADV_COLLAPSE).is_err() {
-            return Err(Error::skip("madvise(MADV_COLLAPSE) was refused")
-                .remedy("use Linux 6.1 or newer, with free memory"));
-        }
-        area.advise(0, pages, libc::MADV_DONTNEED)?;
     }
     Ok(())
 }

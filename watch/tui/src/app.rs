@@ -5,7 +5,7 @@ use crate::detail::{self, Lines};
 use crate::look::Look;
 use crate::matrix;
 use crate::rows::{self, Key, Table, Windows};
-use ceasefire_watch_model::{Cause, Counts, Ended, Open, Snapshot};
+use ceasefire_watch_model::{Cause, Class, Counts, Ended, Open, Snapshot};
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -23,6 +23,8 @@ pub struct Settings {
     pub interval: Duration,
     /// Only these causes; all where it is empty.
     pub causes: Vec<Cause>,
+    /// Also what CPUs have each other run besides flushes.
+    pub cross_calls: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,8 +142,8 @@ impl App {
 
     /// A later snapshot: one more interval.
     pub fn take(&mut self, snapshot: Snapshot) {
-        self.windows.total = self.of_causes(self.total.until(&snapshot));
-        self.windows.last = self.of_causes(self.last.until(&snapshot));
+        self.windows.total = self.wanted(self.total.until(&snapshot));
+        self.windows.last = self.wanted(self.last.until(&snapshot));
         self.last = Open::new(snapshot);
         let last = &self.windows.last;
         let rows = rows::recent(last).largest(HISTORY_ROWS).into_iter().collect();
@@ -151,7 +153,10 @@ impl App {
         self.history.push_back(Past { window_ns: last.window_ns, rows });
     }
 
-    fn of_causes(&self, mut window: Snapshot) -> Snapshot {
+    fn wanted(&self, mut window: Snapshot) -> Snapshot {
+        if !self.settings.cross_calls {
+            window.retain_class(|class| class != Class::CrossCall);
+        }
         let causes = &self.settings.causes;
         if !causes.is_empty() {
             window.retain_cause(|cause| causes.iter().any(|wanted| wanted.name() == cause.name()));
@@ -224,6 +229,11 @@ impl App {
                 return if self.is_paused { Action::Draw } else { Action::Look };
             }
             KeyCode::Char('s') => self.sort_by_next(),
+            KeyCode::Char('x') => {
+                self.settings.cross_calls = !self.settings.cross_calls;
+                // While it stands still, the next look shows them.
+                return if self.is_paused { Action::Draw } else { Action::Look };
+            }
             KeyCode::Char(digit @ '1'..='4') => self.view = View::ALL[digit as usize - '1' as usize],
             KeyCode::Tab => self.turn(1),
             KeyCode::BackTab => self.turn(View::ALL.len() - 1),

@@ -21,6 +21,9 @@ pub fn lines(total: &Snapshot, width: usize) -> Vec<String> {
             filtered(kernel)
         ));
     }
+    if let Some((seen, all)) = coverage.interrupts.and_then(|all| Some((all.seen, all.kernel?))) {
+        parts.push(format!("senders of {} of {} call interrupts", count(seen), count(all)));
+    }
     let lost = honesty::lost(&coverage.lost, ["events", "stacks", "rows", "descriptions", "answers"]);
     parts.push(format!("lost {lost}"));
     let mut lines = flow::wrapped(&parts.join("; "), width);

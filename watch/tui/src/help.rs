@@ -5,13 +5,14 @@ use crate::detail::{Ink, Lines};
 use crate::flow;
 use ceasefire_watch_model::Snapshot;
 
-const KEYS: [(&str, &str); 11] = [
+const KEYS: [(&str, &str); 12] = [
     ("1 2 3 4, Tab", "senders, victims, causes, matrix"),
     ("j k, arrows", "next and previous row; g G the ends"),
     ("h l", "views; in the matrix: other victims"),
     ("Enter", "stacks and history of the row; Esc back"),
     ("f", "only rows with these words; Esc all"),
     ("s", "sort by the next column"),
+    ("x", "also other cross calls, or not"),
     ("p", "pause the screen; counting goes on"),
     ("r", "count from now on"),
     ("Ctrl-L", "paint the screen again"),
@@ -19,7 +20,7 @@ const KEYS: [(&str, &str); 11] = [
     ("q, Ctrl-C", "quit"),
 ];
 
-const WORDS: [&str; 8] = [
+const WORDS: [&str; 9] = [
     "A shootdown is sent once and received by each of its targets. Figures with /s are of the last interval, the others \
      since the start or the last r.",
     "WAITED %: share of the interval in which the thread waited for others to flush.",
@@ -28,6 +29,7 @@ const WORDS: [&str; 8] = [
     "DELIVERY us: from queueing to the handler, per target. HANDLER us: in the handler, per target. WAIT us: the \
      sender's, per shootdown. They begin and end at different places and are never added.",
     "(kernel-range): kernel addresses, which the TLB row of /proc/interrupts misses.",
+    "(cross-call): no flush, another function that one CPU has another run; x shows and hides them.",
     "saw N of M: targets that we saw, of those that the kernel counted.",
     "-: not watched, or nothing to divide by.",
 ];

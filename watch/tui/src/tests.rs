@@ -66,11 +66,14 @@ fn snapshot(seconds: u64) -> Snapshot {
             why_full: None,
             freed_tables: false,
             kernel_stack: Some(*stack),
+            function: None,
             syscall: None,
             argument: 0,
             tally: tally(n),
             delivery_ns: n * 2_500,
             handler_ns: n * 700,
+            calls: 0,
+            call_ns: 0,
             pages: times(n, 8),
             targets: times(n, 1),
             wait: times(n, 4_000),
@@ -87,6 +90,7 @@ fn snapshot(seconds: u64) -> Snapshot {
         freed_tables: false,
         kernel_stack: Some(*stack),
         user_stack: None,
+        function: None,
         syscall: None,
         argument: 0,
         tally: tally(rate * seconds),
@@ -173,7 +177,7 @@ fn snapshot(seconds: u64) -> Snapshot {
 const PLAIN: Look = Look { color: false, unicode: false };
 
 fn app(look: Look) -> App {
-    let settings = Settings { look, interval: Duration::from_secs(1), causes: Vec::new() };
+    let settings = Settings { look, interval: Duration::from_secs(1), causes: Vec::new(), cross_calls: true };
     let mut app = App::new(snapshot(0), settings);
     (1..=5).for_each(|seconds| app.take(snapshot(seconds)));
     app
@@ -346,7 +350,12 @@ fn the_history_is_bounded_and_shown() {
 
 #[test]
 fn a_cause_leaves_other_senders_and_their_victims_out() {
-    let settings = Settings { look: PLAIN, interval: Duration::from_secs(1), causes: vec![Cause::Cow] };
+    let settings = Settings {
+        look: PLAIN,
+        interval: Duration::from_secs(1),
+        causes: vec![Cause::Cow],
+        cross_calls: true,
+    };
     let mut app = App::new(snapshot(0), settings);
     app.take(snapshot(1));
     let senders: Vec<String> = app.table().rows.iter().map(|row| row.cells[0].text.clone()).collect();
@@ -354,6 +363,29 @@ fn a_cause_leaves_other_senders_and_their_victims_out() {
     press(&mut app, KeyCode::Char('2'));
     let victims: Vec<String> = app.table().rows.iter().map(|row| row.cells[0].text.clone()).collect();
     assert_eq!(victims, ["idle"]);
+}
+
+#[test]
+fn other_cross_calls_come_and_go_with_a_key() {
+    let with_calls = |seconds: u64| {
+        let mut snapshot = snapshot(seconds);
+        let sender = Sender {
+            class: Class::CrossCall,
+            cause: Cause::Membarrier,
+            function: Some("ipi_mb".into()),
+            ..snapshot.senders[0].clone()
+        };
+        snapshot.senders.push(sender);
+        snapshot
+    };
+    let settings =
+        Settings { look: PLAIN, interval: Duration::from_secs(1), causes: Vec::new(), cross_calls: false };
+    let mut app = App::new(with_calls(0), settings);
+    app.take(with_calls(1));
+    assert!(!screen(&app, 80, 24).contains("(cross-call)"));
+    assert_eq!(press(&mut app, KeyCode::Char('x')), Action::Look);
+    app.take(with_calls(2));
+    assert!(screen(&app, 80, 24).contains("java 101 (cross-call)"), "{}", screen(&app, 80, 24));
 }
 
 #[test]
@@ -399,7 +431,8 @@ fn the_sending_side_alone_says_what_is_missing() {
         (snapshot.victims, snapshot.pairs) = (Vec::new(), Vec::new());
         snapshot
     };
-    let settings = Settings { look: PLAIN, interval: Duration::from_secs(1), causes: Vec::new() };
+    let settings =
+        Settings { look: PLAIN, interval: Duration::from_secs(1), causes: Vec::new(), cross_calls: true };
     let mut app = App::new(blind(0), settings);
     app.take(blind(1));
     press(&mut app, KeyCode::Char('2'));
@@ -421,7 +454,8 @@ fn many_rows_scroll_and_a_wide_matrix_turns() {
         }
         snapshot
     };
-    let settings = Settings { look: PLAIN, interval: Duration::from_secs(1), causes: Vec::new() };
+    let settings =
+        Settings { look: PLAIN, interval: Duration::from_secs(1), causes: Vec::new(), cross_calls: true };
     let mut app = App::new(many(0), settings);
     app.take(many(1));
     press(&mut app, KeyCode::Char('G'));

@@ -2,7 +2,7 @@
 //! How every report ends: what was seen of what there was, what was lost, what watching cost.
 
 use crate::numbers::{count, time};
-use ceasefire_watch_model::{Class, ClassCoverage, Coverage, Lost, ProgramCost};
+use ceasefire_watch_model::{Class, ClassCoverage, Coverage, InterruptCoverage, Lost, ProgramCost};
 
 const LOST: [&str; 5] = [
     "events for which the ring had no room",
@@ -20,6 +20,7 @@ pub fn block(coverage: &Coverage) -> String {
         }
         text.push_str(&seen(class, coverage));
     }
+    text.push_str(&coverage.interrupts.as_ref().map_or_else(String::new, interrupts));
     text.push_str(&format!("lost: {}\n", lost(&coverage.lost, LOST)));
     text.push_str(&overhead(coverage));
     for sentence in &coverage.blind {
@@ -54,6 +55,19 @@ fn seen(class: &ClassCoverage, coverage: &Coverage) -> String {
         }
         None => format!("saw {} {name} targets; {}{filtered}\n", count(class.queued), class.source),
     }
+}
+
+/// Every interrupt by which a CPU is asked to run something: flushes, other calls, our own.
+fn interrupts(seen: &InterruptCoverage) -> String {
+    let share = match seen.kernel {
+        Some(kernel @ 1..) => format!(" ({:.2} %)", seen.seen as f64 * 100.0 / kernel as f64),
+        _ => String::new(),
+    };
+    let of = seen.kernel.map_or_else(|| "?".into(), count);
+    format!(
+        "saw the senders of {} of {of} function call interrupts{share}: CAL row of /proc/interrupts\n",
+        count(seen.seen)
+    )
 }
 
 /// Our own are in the kernel's row, too.

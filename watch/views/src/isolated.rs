@@ -13,6 +13,11 @@ pub fn interruptions(window: &Snapshot, cpus: &[u32]) -> u64 {
     by_class(window, cpus).total()
 }
 
+/// Those that were no flush.
+pub fn cross_calls(window: &Snapshot, cpus: &[u32]) -> u64 {
+    by_class(window, cpus).get(&Class::CrossCall)
+}
+
 /// Our own interrupts are not counted: they end when the watching does.
 fn by_class(window: &Snapshot, cpus: &[u32]) -> Counts<Class> {
     let victims = window.victims.iter().filter(|row| row.class != Class::Own && cpus.contains(&row.cpu));
@@ -25,8 +30,12 @@ pub fn render(window: &Snapshot, cpus: &[u32], top: usize) -> String {
         0 => String::new(),
         n => format!(" and {} for kernel addresses", count(n)),
     };
+    let calls = match classes.get(&Class::CrossCall) {
+        0 => String::new(),
+        n => format!(" and {} other cross calls", count(n)),
+    };
     let mut text = format!(
-        " isolated CPUs {}: {} interruptions{kernel_range} in {}\n",
+        " isolated CPUs {}: {} interruptions{kernel_range}{calls} in {}\n",
         ranges::show(cpus),
         count(classes.get(&Class::User)),
         time(window.window_ns)

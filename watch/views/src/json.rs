@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! One line each: `ceasefire.watch/1`.
 
+use crate::verdict::Verdict;
 use ceasefire_watch_model::{Shootdown, Snapshot, Stacks, SCHEMA};
 use serde_json::{json, Value};
 
@@ -9,6 +10,7 @@ pub fn window(verb: &str, window: &Snapshot) -> Value {
     let mut value = serde_json::to_value(window).unwrap_or(Value::Null);
     value["schema"] = json!(SCHEMA);
     value["verb"] = json!(verb);
+    value["verdict"] = Verdict::of(window).json();
     value
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A snapshot as text. Pure: no BPF, no terminal, no clock; what is printed depends on what is passed alone.
+pub mod compare;
 pub mod hist;
 pub mod honesty;
 pub mod isolated;
@@ -14,3 +15,4 @@ pub mod table;
 #[cfg(test)]
 mod testing;
 pub mod trace;
+pub mod verdict;

@@ -2,17 +2,19 @@
 //! Who sent how many, why, and what it cost: the counts of a window.
 
 use crate::numbers::{count, max_us, mean_us, ratio, time};
-use crate::{honesty, table};
+use crate::{honesty, table, verdict};
 use ceasefire_watch_model::{Class, Counts, Site, Snapshot, Tally, Task};
 use std::collections::BTreeMap;
 
 pub fn render(window: &Snapshot, what: &str, top: usize) -> String {
-    let mut text = format!(" TLB shootdowns {what} ({}):\n\n", time(window.window_ns));
+    let mut text = verdict::render(window);
+    text.push_str(&format!("\n TLB shootdowns {what} ({}):\n\n", time(window.window_ns)));
     text.push_str(&counts(window));
     for (title, part) in [
         ("causes", causes(window, top)),
         ("senders", senders(window, top)),
         ("victims", victims(window, top)),
+        ("other cross calls", calls(window, top)),
     ] {
         if !part.is_empty() {
             text.push_str(&format!("\n {title}\n{part}"));
@@ -50,6 +52,8 @@ pub struct Caused {
     pub full: u64,
     pub delivery_ns: u64,
     pub handler_ns: u64,
+    /// Of whole system calls, where they are timed.
+    pub call_ns: u64,
 }
 
 impl Caused {
@@ -60,9 +64,15 @@ impl Caused {
             (&mut self.full, full),
             (&mut self.delivery_ns, site.delivery_ns),
             (&mut self.handler_ns, site.handler_ns),
+            (&mut self.call_ns, site.call_ns),
         ] {
             *sum = sum.saturating_add(more);
         }
+    }
+
+    /// Which part of the calls is the wait for others to flush. The rounding of times may make it a little more than all.
+    pub fn share_of_call(&self) -> Option<f64> {
+        (self.call_ns > 0).then(|| (self.tally.wait_ns as f64 / self.call_ns as f64).min(1.0))
     }
 
     /// A full one has no pages.
@@ -84,15 +94,16 @@ pub fn caused(window: &Snapshot) -> BTreeMap<(Class, String), Caused> {
 }
 
 fn causes(window: &Snapshot, top: usize) -> String {
-    let mut sums: Vec<_> = caused(window).into_iter().collect();
+    let mut sums: Vec<_> = caused(window).into_iter().filter(|((class, _), _)| class.is_flush()).collect();
     sums.sort_by_key(|(_, sum)| std::cmp::Reverse(sum.tally.targets));
+    let has_calls = sums.iter().any(|(_, sum)| sum.call_ns > 0);
     let rows: Vec<Vec<String>> = sums
         .iter()
         .take(top)
         .map(|((class, cause), sum)| {
             let tally = &sum.tally;
             let times = |sum: u64, n: u64| if window.has_latencies { mean_us(sum, n) } else { "-".into() };
-            vec![
+            let mut row = vec![
                 classed(cause.clone(), *class),
                 count(tally.shootdowns),
                 count(tally.targets),
@@ -102,10 +113,14 @@ fn causes(window: &Snapshot, top: usize) -> String {
                 times(sum.handler_ns, tally.targets),
                 times(tally.wait_ns, tally.shootdowns),
                 if window.has_latencies { max_us(tally.greatest()) } else { "-".into() },
-            ]
+            ];
+            if has_calls {
+                row.push(sum.share_of_call().map_or("-".into(), |share| format!("{:.0} %", share * 100.0)));
+            }
+            row
         })
         .collect();
-    let head = [
+    let mut head = vec![
         "cause",
         "sent",
         "received",
@@ -116,6 +131,9 @@ fn causes(window: &Snapshot, top: usize) -> String {
         "wait us",
         "wait max us",
     ];
+    if has_calls {
+        head.push("of its call");
+    }
     table::render(&head, &[0], &rows)
 }
 
@@ -168,7 +186,7 @@ pub fn sent(window: &Snapshot) -> BTreeMap<(Class, u32), Sent> {
 }
 
 fn senders(window: &Snapshot, top: usize) -> String {
-    let mut sums: Vec<_> = sent(window).into_iter().collect();
+    let mut sums: Vec<_> = sent(window).into_iter().filter(|((class, _), _)| class.is_flush()).collect();
     sums.sort_by_key(|(_, sum)| std::cmp::Reverse(sum.tally.targets));
     let rows: Vec<Vec<String>> = sums
         .iter()
@@ -188,7 +206,7 @@ fn senders(window: &Snapshot, top: usize) -> String {
 }
 
 fn victims(window: &Snapshot, top: usize) -> String {
-    let mut sorted: Vec<_> = window.victims.iter().filter(|victim| victim.class != Class::Own).collect();
+    let mut sorted: Vec<_> = window.victims.iter().filter(|victim| victim.class.is_flush()).collect();
     sorted.sort_by_key(|victim| std::cmp::Reverse(victim.stolen_ns));
     let rows: Vec<Vec<String>> = sorted
         .iter()
@@ -205,6 +223,45 @@ fn victims(window: &Snapshot, top: usize) -> String {
         })
         .collect();
     table::render(&["thread", "process", "CPU", "interruptions", "stolen", "max us"], &[0], &rows)
+}
+
+/// What CPUs have each other run besides flushes.
+fn calls(window: &Snapshot, top: usize) -> String {
+    let mut sums: BTreeMap<(String, &str), (Caused, Counts<String>)> = BTreeMap::new();
+    for site in window.sites.iter().filter(|site| site.class == Class::CrossCall) {
+        let name = site.function.as_deref().unwrap_or("-");
+        sums.entry((site.cause.name().to_string(), name)).or_default().0.add(site);
+    }
+    for sender in window.senders.iter().filter(|sender| sender.class == Class::CrossCall) {
+        let name = sender.function.as_deref().unwrap_or("-");
+        if let Some((_, senders)) = sums.get_mut(&(sender.cause.name().to_string(), name)) {
+            senders.add(task(&sender.task), sender.tally.targets);
+        }
+    }
+    let mut sums: Vec<_> = sums.into_iter().collect();
+    sums.sort_by_key(|(_, (sum, _))| std::cmp::Reverse(sum.tally.targets));
+    let rows: Vec<Vec<String>> = sums
+        .into_iter()
+        .take(top)
+        .map(|((cause, function), (sum, senders))| {
+            let tally = &sum.tally;
+            let times = |sum: u64, n: u64| if window.has_latencies { mean_us(sum, n) } else { "-".into() };
+            let (by, of) = senders.most().map_or(("-".into(), 0), |(by, of)| (by.clone(), of));
+            let share = (of as f64 * 100.0 / tally.targets.max(1) as f64).floor();
+            vec![
+                cause,
+                function.to_string(),
+                count(tally.shootdowns),
+                count(tally.targets),
+                times(sum.delivery_ns, tally.targets),
+                times(sum.handler_ns, tally.targets),
+                times(tally.wait_ns, tally.shootdowns),
+                if of > 0 { format!("{by} ({share:.0} %)") } else { by },
+            ]
+        })
+        .collect();
+    let head = ["call", "function", "sent", "received", "delivery us", "handler us", "wait us", "mostly by"];
+    table::render(&head, &[0, 1, 7], &rows)
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 //! A record that holds something of everything.
 
 use ceasefire_watch_model::{
-    ByTargets, Cause, Class, ClassCoverage, Coverage, Histogram, Kind, Latencies, Maximum, Overhead, Pair,
-    ProgramCost, Sender, Shootdown, Site, Snapshot, Stacks, Tally, Task, Victim, SCHEMA,
+    Bursts, ByTargets, Cause, Class, ClassCoverage, Coverage, Histogram, Kind, Latencies, Maximum, Overhead,
+    Pair, ProgramCost, Sender, Shootdown, Site, Snapshot, Stacks, Tally, Task, Victim, SCHEMA,
 };
 use ceasefire_watch_record::{End, Environment, Process, Writer};
 
@@ -45,11 +45,14 @@ pub fn window(number: u64) -> Snapshot {
         why_full: None,
         freed_tables: false,
         kernel_stack: Some(id),
+        function: None,
         syscall: Some(28),
         argument: 4,
         tally,
         delivery_ns: 40_000,
         handler_ns: 20_000,
+        calls: 0,
+        call_ns: 0,
         pages: histogram(8, 200),
         targets: histogram(2, 200),
         wait: histogram(450, 200),
@@ -65,6 +68,7 @@ pub fn window(number: u64) -> Snapshot {
         kind: site.kind,
         freed_tables: false,
         kernel_stack: site.kernel_stack,
+        function: site.function.clone(),
         user_stack: Some(3),
         syscall: site.syscall,
         argument: site.argument,
@@ -112,6 +116,7 @@ pub fn window(number: u64) -> Snapshot {
             stolen_ns_max: 900,
             stolen_ns_max_is: Maximum::Exact,
         }],
+        bursts: Bursts::default(),
         by_targets: vec![ByTargets {
             class: Class::User,
             targets_min: 2,
