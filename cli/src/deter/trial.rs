@@ -109,11 +109,24 @@ pub fn run(args: &Try) -> Result<u8> {
     }
     let mut bench = Bench { args, units, cgroup: cgroup.as_ref(), scratch: &scratch };
     let (begun, before) = (Instant::now(), state.trials.len());
-    while let Some((name, round)) = state.next() {
+    let only = received_only(&remedies);
+    loop {
+        let Some((name, round)) = state.next() else {
+            // More rounds than three were asked for to be sure already.
+            let close = match args.repeats as usize {
+                ROUNDS_MIN => rank(&state.request.names, &state.trials, &only, args.max_rss).close(),
+                _ => Vec::new(),
+            };
+            match state.look_again(close) {
+                true => continue,
+                false => break,
+            }
+        };
         cancel::check().map_err(|error| interrupted(error, args))?;
         let left = state.left();
         let done = state.trials.len() - before;
-        let step = progress.step(format!("{name}, round {} of {}", round + 1, args.repeats));
+        let of = if round < args.repeats { args.repeats } else { args.repeats * 2 };
+        let step = progress.step(format!("{name}, round {} of {of}", round + 1));
         if done > 0 {
             step.waiting(format!("about {} left", clock(begun.elapsed() / done as u32 * left as u32)));
         }
@@ -143,7 +156,7 @@ pub fn run(args: &Try) -> Result<u8> {
     if !is_compared {
         notes.push("its output differs from run to run, so it was not compared: --check CMD can".into());
     }
-    let ranking = rank(&state.request.names, &state.trials, &received_only(&remedies), args.max_rss);
+    let ranking = rank(&state.request.names, &state.trials, &only, args.max_rss);
     let lost = counter.lost();
     match args.json {
         true => print_line(&report::json(&state, &ranking, &lost, &notes, is_compared).to_string()),

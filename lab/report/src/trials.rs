@@ -126,7 +126,7 @@ impl Trials {
         let repeats = tried.iter().map(|(_, found)| found.repeats).min().unwrap_or(0);
         let mut text = wrapped(
             &format!(
-                "Measured on {} at commit {:.7}: Linux {}, {} CPUs ({}), {repeats} rounds, median (least-most); \
+                "Measured on {} at commit {:.7}: Linux {}, {} CPUs ({}), {repeats} rounds (twice as many for small differences), median (least-most); \
                  `make deter-trial`. Flushes are requests that can reach others, a unit of work.",
                 self.date, self.commit, self.kernel, self.cpus, self.processor
             ),

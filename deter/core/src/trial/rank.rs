@@ -19,6 +19,10 @@ pub const ROUNDS_MIN: usize = 3;
 const CHANGE_MIN: f64 = 0.1;
 /// Of what the command as it is has: what two remedies leave differs by too little to choose by.
 const TIE_MAX: f64 = 0.02;
+/// Medians that differ by less are looked at again: of three rounds each, one remedy in twenty that does nothing has the
+/// lower range; of six each, one in a thousand.
+const CLOSE_MAX: f64 = 0.3;
+const FLUSHES: &str = "flushes_per_unit";
 
 /// Of the repeats.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -123,6 +127,19 @@ impl Ranking {
         })
     }
 
+    /// Remedies of which chance may have made the difference: separate ranges, and medians that are near.
+    pub fn close(&self) -> Vec<String> {
+        let by_flushes = self.ranked_by == FLUSHES;
+        let median = |row: &Row| row.decides(by_flushes).map(|range| range.median);
+        let base = self.rows.iter().find(|row| row.remedy == NONE).and_then(median);
+        let Some(base) = base.filter(|base| *base > 0.0) else { return Vec::new() };
+        let is_found = |row: &&Row| {
+            matches!(row.verdict, Verdict::Best | Verdict::Ties | Verdict::Helps | Verdict::Worse)
+        };
+        let is_near = |row: &&Row| median(row).is_some_and(|own| (own / base - 1.0).abs() < CLOSE_MAX);
+        self.rows.iter().filter(is_found).filter(is_near).map(|row| row.remedy.clone()).collect()
+    }
+
     pub fn has_changed_output(&self) -> bool {
         self.rows.iter().any(|row| row.verdict == Verdict::ChangedOutput)
     }
@@ -192,7 +209,7 @@ pub fn rank(
         Ordering::Equal => median(a).total_cmp(&median(b)),
         other => other,
     });
-    Ranking { rows, ranked_by: if by_flushes { "flushes_per_unit" } else { "received_per_unit" }, is_too_few }
+    Ranking { rows, ranked_by: if by_flushes { FLUSHES } else { "received_per_unit" }, is_too_few }
 }
 
 fn row(name: &str, trials: &[Trial]) -> Row {
@@ -343,6 +360,19 @@ mod tests {
         assert_eq!(rows, expected);
     }
 
+    #[test]
+    fn small_differences_are_close_and_large_ones_are_not() {
+        let thrice = |name: &str, flushes: u64| vec![trial(name, Some(flushes), 0); 3];
+        let trials: Vec<Trial> =
+            [("small", 80), (NONE, 100), ("same", 100), ("large", 60), ("worse", 120), ("far", 200)]
+                .iter()
+                .flat_map(|(name, flushes)| thrice(name, *flushes))
+                .collect();
+        let names: Vec<String> = trials.iter().step_by(3).map(|trial| trial.remedy.clone()).collect();
+        let close = rank(&names, &trials, &BTreeSet::new(), None).close();
+        assert_eq!(close, ["small", "worse"]);
+    }
+
     /// On one CPU as much is asked for, and nobody is interrupted.
     #[test]
     fn fewer_that_are_interrupted_come_behind_fewer_flushes() {
@@ -431,7 +461,7 @@ mod tests {
             assert!(ranking.rows.iter().filter(|row| row.verdict == Verdict::Best).count() <= 1);
             if let Some(best) = ranking.best() {
                 let base = ranking.rows.iter().find(|row| row.remedy == NONE).expect("there");
-                let by_flushes = ranking.ranked_by == "flushes_per_unit";
+                let by_flushes = ranking.ranked_by == FLUSHES;
                 let (best, base) = (best.decides(by_flushes), base.decides(by_flushes));
                 assert!(best.expect("counted").max < base.expect("counted").min);
             }

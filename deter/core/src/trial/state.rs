@@ -52,25 +52,39 @@ pub struct Request {
 pub struct State {
     pub schema: String,
     pub request: Request,
+    /// None, and those that differ little from it: they get as many rounds again.
+    #[serde(default)]
+    pub again: Vec<String>,
     pub trials: Vec<Trial>,
 }
 
 impl State {
     pub fn new(request: Request) -> State {
-        State { schema: SCHEMA.into(), request, trials: Vec::new() }
+        State { schema: SCHEMA.into(), request, ..State::default() }
     }
 
     /// The next to run: rounds one after the other, in each every remedy once, so that what drifts hits all.
     pub fn next(&self) -> Option<(String, u32)> {
         let has = |name: &String, round| self.trials.iter().any(|t| t.remedy == *name && t.round == round);
         let is_out = |name: &String| self.trials.iter().any(|t| t.remedy == *name && t.failed.is_some());
-        (0..self.request.repeats).find_map(|round| {
+        let repeats = self.request.repeats;
+        let rounds = (0..repeats).map(|round| (round, &self.request.names));
+        let more = (repeats..repeats.saturating_mul(2)).map(|round| (round, &self.again));
+        rounds.chain(more).find_map(|(round, names)| {
             // Each round begins with another one, so that nobody is always first.
-            let names = &self.request.names;
             let order = (0..names.len()).map(|at| &names[(at + round as usize) % names.len()]);
             let mut order = order.filter(|name| !has(name, round) && !is_out(name));
             order.next().map(|name| (name.clone(), round))
         })
+    }
+
+    /// Rounds of these, and of the command as it is, once more; false where there is nothing to look at again.
+    pub fn look_again(&mut self, close: Vec<String>) -> bool {
+        if !self.again.is_empty() || close.is_empty() {
+            return false;
+        }
+        self.again = std::iter::once(super::NONE.to_string()).chain(close).collect();
+        true
     }
 
     pub fn left(&self) -> usize {
@@ -260,6 +274,24 @@ mod tests {
             state.trials.push(Trial { remedy, round, ..Trial::default() });
         }
         assert_eq!(order, ["none0", "a0", "b0", "a1", "b1", "none1"]);
+    }
+
+    #[test]
+    fn what_is_close_is_looked_at_again_once() {
+        let mut state = State::new(request(2));
+        let run = |state: &mut State| {
+            let mut order = Vec::new();
+            while let Some((remedy, round)) = state.next() {
+                order.push(format!("{remedy}{round}"));
+                state.trials.push(Trial { remedy, round, ..Trial::default() });
+            }
+            order
+        };
+        assert_eq!(run(&mut state).len(), 6);
+        assert!(!state.look_again(Vec::new()), "nothing is close");
+        assert!(state.look_again(vec!["b".into()]));
+        assert_eq!(run(&mut state), ["none2", "b2", "b3", "none3"]);
+        assert!(!state.look_again(vec!["b".into()]), "not a third time");
     }
 
     #[test]
