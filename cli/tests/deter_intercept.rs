@@ -5,6 +5,7 @@ mod common;
 use common::{ceasefire, refused, root, run, succeed, Scratch};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -117,6 +118,14 @@ fn nothing_is_left_however_the_program_ends() {
     let stops = || bench.kept().iter().filter(|name| name.starts_with("stop-")).count();
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGKILL] {
         let mut command = bench.deter(&["-q", "--with", "malloc-trim-off", "--", &program, "600"]);
+        // Where the tests run in the background of a shell, SIGINT is ignored, and children inherit that.
+        // SAFETY: between fork and exec, a call that may be made there.
+        unsafe {
+            command.pre_exec(|| {
+                libc::signal(libc::SIGINT, libc::SIG_DFL);
+                Ok(())
+            })
+        };
         let mut child = command.stdout(Stdio::piped()).spawn().expect("starts");
         wait_for(|| stops() == 1 && maps(child.id()).contains("libceasefire-deter.so"));
         let guards = with_parent_gone(child.id());
