@@ -358,6 +358,7 @@ fn the_package_holds_what_it_should() {
     ] {
         assert!(list.lines().any(|line| line.ends_with(path)), "{path} is not in\n{list}");
     }
+    assert!(!list.contains("drwx------"), "a directory that only root may read: {list}");
     let tree = scratch.0.join("tree");
     succeed(Command::new("dpkg-deb").arg("-x").arg(&file).arg(&tree));
     let said = succeed(Command::new(tree.join("usr/bin/ceasefire")).arg("--version")).stdout;
