@@ -342,7 +342,7 @@ mod tests {
         let go = program(&[Kind::Static, Kind::Go], &[("gochurn", b"")]);
         assert_eq!(
             helps(&go, None).iter().filter(|name| !name.starts_with("host-")).collect::<Vec<_>>(),
-            [&"go-keep", &"madvise-lazy-off", &"one-cpu"]
+            [&"go-keep", &"madvise-lazy-off", &"one-cpu", &"memory-low"]
         );
         let mut java = program(&[Kind::Glibc, Kind::Jvm, Kind::JvmShenandoah], &[("java", b"")]);
         assert_eq!(why_not(&java, "jvm-fixed-heap"), "its largest heap is not given: -Xmx");

@@ -30,7 +30,7 @@ pub fn show(remedy: &Remedy, form: Form) -> Result<Vec<String>> {
         lines.push("# no variable does this: `ceasefire deter run` starts the program".to_string());
     }
     match form {
-        _ if remedy.is_change_only() => lines.push("# nothing can be set from outside".to_string()),
+        _ if remedy.is_change_only() => lines.push("# no setting of the command itself".to_string()),
         Form::Shell => lines.push(shell(remedy)),
         Form::Systemd => lines.extend(systemd(remedy)),
         Form::Docker => lines.extend(docker(remedy)),
