@@ -58,7 +58,7 @@ fn a_trial_becomes_a_table_and_a_line_a_program() {
         "on 2026-11-28 at commit 0123abc: Linux 6.18.44, 2 CPUs (AMD EPYC), 3 rounds",
         "| churn (round) | 4.00 (4.00-4.40) | keep | 0.040 (0.040-0.044) | -99.0 % | 4.00 to 0.040 | +0 % |",
         "| nginx (request) | 0 (0-0) | nothing helps |",
-        "**churn** (C 2.36): ties with the best: other; fewer received, as many flushes: cpu; no effect: cache; worse: bad",
+        "**churn** (C; 2.36): ties with the best: other; fewer received, as many flushes: cpu; no effect: cache; worse: bad",
         "**nginx** (two workers; 1.22): too few flushes to need a remedy; no effect: keep.",
         "**memcached** was not tried: it is not installed.",
     ] {
