@@ -31,7 +31,7 @@ pub struct Ours {
 }
 
 impl Interception for Ours {
-    fn library(&self) -> Result<&'static [u8]> {
+    fn shared_object(&self) -> Result<&'static [u8]> {
         Ok(library())
     }
 

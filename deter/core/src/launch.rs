@@ -17,7 +17,7 @@ pub type Install = Box<dyn Fn() -> io::Result<()> + Send + Sync>;
 /// What answers calls where no setting exists.
 pub trait Interception {
     /// A shared object that needs the C library alone.
-    fn library(&self) -> Result<&'static [u8]>;
+    fn shared_object(&self) -> Result<&'static [u8]>;
     /// What tells the library its modes, as the value of a variable.
     fn setting(&self, modes: &BTreeSet<String>) -> Result<String>;
     /// Takes the library out of a program where memory runs short. The file is new, and stays as long as the program.
@@ -38,7 +38,7 @@ pub trait Guard: Send {
 pub struct NoInterception;
 
 impl Interception for NoInterception {
-    fn library(&self) -> Result<&'static [u8]> {
+    fn shared_object(&self) -> Result<&'static [u8]> {
         Err(missing("preload library"))
     }
 
@@ -86,7 +86,7 @@ impl Launch {
         let own = match settings.intercept.is_empty() {
             true => None,
             false => Some(Own {
-                library: keep(interception.library()?, directory)?,
+                preload: keep(interception.shared_object()?, directory)?,
                 modes: interception.setting(&settings.intercept)?,
                 stop: None,
             }),
@@ -101,7 +101,7 @@ impl Launch {
 
     /// Libraries that must be mapped once it runs.
     pub fn preloads(&self) -> Vec<PathBuf> {
-        let all = self.own.iter().map(|own| &own.library).chain(&self.settings.preload);
+        let all = self.own.iter().map(|own| &own.preload).chain(&self.settings.preload);
         all.map(|path| fs::canonicalize(path).unwrap_or_else(|_| path.clone())).collect()
     }
 
@@ -112,7 +112,7 @@ impl Launch {
     /// Where our library is preloaded: what stops it. Named after this process, which starts one program at most.
     pub fn guard(&mut self, interception: &dyn Interception) -> Result<Option<Box<dyn Guard>>> {
         let Some(own) = &mut self.own else { return Ok(None) };
-        let Some(directory) = own.library.parent() else { return Ok(None) };
+        let Some(directory) = own.preload.parent() else { return Ok(None) };
         tidy(directory);
         let file = directory.join(format!("{STOP_PREFIX}{}", std::process::id()));
         let guard = interception.guard(&file)?;

@@ -18,7 +18,7 @@ pub const STOP_VARIABLE: &str = "CEASEFIRE_DETER_STOP";
 /// Our preload library as it is given to one program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Own {
-    pub library: PathBuf,
+    pub preload: PathBuf,
     /// The value of MODES_VARIABLE.
     pub modes: String,
     pub stop: Option<PathBuf>,
@@ -80,7 +80,7 @@ impl Settings {
     /// With LD_PRELOAD, and what our library is told.
     pub fn variables(&self, before: Option<&str>, own: Option<&Own>) -> BTreeMap<String, String> {
         let mut variables = self.environment.clone();
-        let ours = own.map(|own| &own.library);
+        let ours = own.map(|own| &own.preload);
         let mut list: Vec<String> =
             ours.into_iter().chain(&self.preload).map(|path| path.display().to_string()).collect();
         if !list.is_empty() {
@@ -261,7 +261,7 @@ mod tests {
             ..Settings::default()
         };
         let own =
-            Own { library: "/run/own.so".into(), modes: "zero,loose".into(), stop: Some("/run/stop".into()) };
+            Own { preload: "/run/own.so".into(), modes: "zero,loose".into(), stop: Some("/run/stop".into()) };
         let variables = settings.variables(Some("/b.so"), Some(&own));
         assert_eq!(variables["LD_PRELOAD"], "/run/own.so:/x/a.so:/b.so");
         assert_eq!((&*variables[MODES_VARIABLE], &*variables[STOP_VARIABLE]), ("zero,loose", "/run/stop"));
