@@ -3,6 +3,8 @@
 
 use crate::totals::{OfCpu, OfUnit, Sent};
 use crate::Totals;
+use ceasefire_watch_model::Class;
+use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,20 +44,19 @@ impl Text {
         let _ = writeln!(self.text, "{name}{braces} {value}");
     }
 
-    /// One family, a series for each row.
-    fn counters<'a, R: 'a>(
+    /// Counters of rows by class and by one thing more: a family for each figure, a series for each row.
+    fn counters<K: Display, R>(
         &mut self,
-        name: &str,
-        help: &str,
-        rows: impl Iterator<Item = (Vec<(&'a str, String)>, &'a R)>,
-        value: impl Fn(&R) -> String,
+        label: &str,
+        rows: &BTreeMap<(Class, K), R>,
+        families: &[(&str, &str, fn(&R) -> String)],
     ) {
-        self.family(name, "counter", help);
-        let total = format!("{name}_total");
-        for (labels, row) in rows {
-            let labels: Vec<(&str, &str)> =
-                labels.iter().map(|(name, value)| (*name, value.as_str())).collect();
-            self.sample(&total, &labels, value(row));
+        for (name, help, value) in families {
+            self.family(name, "counter", help);
+            for ((class, key), row) in rows {
+                let labels = [("class", class.name()), (label, &key.to_string())];
+                self.sample(&format!("{name}_total"), &labels, value(row));
+            }
         }
     }
 }
@@ -75,9 +76,9 @@ pub fn render(totals: &Totals, version: &str, form: Form) -> String {
     let info = if form == Form::OpenMetrics { "ceasefire_watch" } else { "ceasefire_watch_info" };
     text.family(info, gauge, "What watches which kernel.");
     text.sample("ceasefire_watch_info", &[("version", version), ("kernel", &totals.kernel)], 1);
-    causes(&mut text, totals);
-    units(&mut text, totals);
-    cpus(&mut text, totals);
+    text.counters("cause", &totals.causes, &OF_CAUSES);
+    text.counters("unit", &totals.units, &OF_UNITS);
+    text.counters("cpu", &totals.cpus, &OF_CPUS);
     worst(&mut text, totals);
     honesty(&mut text, totals);
     if form == Form::OpenMetrics {
@@ -86,60 +87,32 @@ pub fn render(totals: &Totals, version: &str, form: Form) -> String {
     text.text
 }
 
-fn causes(text: &mut Text, totals: &Totals) {
-    let rows = || {
-        totals.causes.iter().map(|((class, cause), row)| {
-            (vec![("class", class.name().to_string()), ("cause", cause.clone())], row)
-        })
-    };
-    let of = |text: &mut Text, name: &str, help: &str, value: fn(&Sent) -> String| {
-        text.counters(name, help, rows(), value);
-    };
-    of(text, "ceasefire_watch_shootdowns", "Sent, by cause.", |row| row.shootdowns.to_string());
-    of(text, "ceasefire_watch_targets", "CPUs that were interrupted, by cause.", |row| {
-        row.targets.to_string()
-    });
-    of(text, "ceasefire_watch_handler_seconds", "Time in victims' handlers, by cause.", |row| {
+const OF_CAUSES: [(&str, &str, fn(&Sent) -> String); 4] = [
+    ("ceasefire_watch_shootdowns", "Sent, by cause.", |row| row.shootdowns.to_string()),
+    ("ceasefire_watch_targets", "CPUs that were interrupted, by cause.", |row| row.targets.to_string()),
+    ("ceasefire_watch_handler_seconds", "Time in victims' handlers, by cause.", |row| {
         seconds(row.handler_ns)
-    });
-    of(text, "ceasefire_watch_wait_seconds", "Time that senders waited, by cause.", |row| {
-        seconds(row.wait_ns)
-    });
-}
+    }),
+    ("ceasefire_watch_wait_seconds", "Time that senders waited, by cause.", |row| seconds(row.wait_ns)),
+];
 
-fn units(text: &mut Text, totals: &Totals) {
-    let rows = || {
-        totals.units.iter().map(|((class, unit), row)| {
-            (vec![("class", class.name().to_string()), ("unit", unit.clone())], row)
-        })
-    };
-    let of = |text: &mut Text, name: &str, help: &str, value: fn(&OfUnit) -> String| {
-        text.counters(name, help, rows(), value);
-    };
-    of(text, "ceasefire_watch_unit_shootdowns", "Sent by a unit.", |row| row.shootdowns.to_string());
-    of(text, "ceasefire_watch_unit_targets", "CPUs that a unit interrupted.", |row| row.targets.to_string());
-    of(text, "ceasefire_watch_unit_interruptions", "Received by a unit's threads.", |row| {
+const OF_UNITS: [(&str, &str, fn(&OfUnit) -> String); 4] = [
+    ("ceasefire_watch_unit_shootdowns", "Sent by a unit.", |row| row.shootdowns.to_string()),
+    ("ceasefire_watch_unit_targets", "CPUs that a unit interrupted.", |row| row.targets.to_string()),
+    ("ceasefire_watch_unit_interruptions", "Received by a unit's threads.", |row| {
         row.interruptions.to_string()
-    });
-    of(text, "ceasefire_watch_unit_stolen_seconds", "Time that a unit's threads lost in handlers.", |row| {
+    }),
+    ("ceasefire_watch_unit_stolen_seconds", "Time that a unit's threads lost in handlers.", |row| {
         seconds(row.stolen_ns)
-    });
-}
+    }),
+];
 
-fn cpus(text: &mut Text, totals: &Totals) {
-    let rows = || {
-        totals.cpus.iter().map(|((class, cpu), row)| {
-            (vec![("class", class.name().to_string()), ("cpu", cpu.to_string())], row)
-        })
-    };
-    let of = |text: &mut Text, name: &str, help: &str, value: fn(&OfCpu) -> String| {
-        text.counters(name, help, rows(), value);
-    };
-    of(text, "ceasefire_watch_cpu_interruptions", "Received by a CPU.", |row| row.interruptions.to_string());
-    of(text, "ceasefire_watch_cpu_stolen_seconds", "Time that a CPU spent in handlers.", |row| {
+const OF_CPUS: [(&str, &str, fn(&OfCpu) -> String); 2] = [
+    ("ceasefire_watch_cpu_interruptions", "Received by a CPU.", |row| row.interruptions.to_string()),
+    ("ceasefire_watch_cpu_stolen_seconds", "Time that a CPU spent in handlers.", |row| {
         seconds(row.stolen_ns)
-    });
-}
+    }),
+];
 
 fn worst(text: &mut Text, totals: &Totals) {
     let moment = totals.worst_hundredth();
@@ -154,7 +127,7 @@ fn worst(text: &mut Text, totals: &Totals) {
     text.family(
         name,
         "gauge",
-        "Largest share of its time that a thread lost or waited, in the worst interval of the last minute.",
+        "Largest share of its time that a thread, or a CPU with many, lost or waited, in the worst interval of the last minute.",
     );
     for (kind, share) in [("flush", flushes), ("cross-call", calls)] {
         text.sample(name, &[("kind", kind)], format!("{share:.6}"));
@@ -194,14 +167,13 @@ fn honesty(text: &mut Text, totals: &Totals) {
         text.sample("ceasefire_watch_lost_total", &[("what", what)], count);
     }
     let name = "ceasefire_watch_own_cpu_seconds";
-    text.family(name, "counter", "CPU time of this process.");
+    text.family(name, "counter", "CPU time of this process since it began to count.");
     text.sample("ceasefire_watch_own_cpu_seconds_total", &[], seconds(coverage.overhead.own_cpu_ns));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ceasefire_watch_model::Class;
 
     fn totals() -> Totals {
         let mut totals = Totals::new(4);

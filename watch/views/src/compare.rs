@@ -43,6 +43,8 @@ pub type Row = (Class, Option<String>);
 #[derive(Debug, Clone, Default)]
 pub struct Side {
     windows: Vec<(f64, BTreeMap<Row, f64>)>,
+    /// What is counted are events, not nanoseconds.
+    is_of_events: bool,
     /// Of work, where somebody has counted it.
     pub units: Option<f64>,
 }
@@ -61,6 +63,7 @@ impl Side {
                 *sums.entry((site.class, row)).or_default() += value as f64;
             }
         }
+        self.is_of_events = matches!(figure, Figure::Received | Figure::Sent);
         self.windows.push((window.window_ns as f64 / 1e9, sums));
     }
 
@@ -127,7 +130,7 @@ fn change(row: &Row, before: &Side, after: &Side) -> Change {
     let has_enough = |side: &Side| side.windows() >= WINDOWS_MIN;
     let interval = match (ratio, was_error, is_error) {
         // Nothing left: at most as much as chance may hide (three events, the rule of three).
-        (Some(_), Some(_), None) if is == 0.0 && has_enough(after) => {
+        (Some(_), Some(_), None) if is == 0.0 && has_enough(after) && after.is_of_events => {
             Some((0.0, 3.0 / (was * after.units.unwrap_or_else(|| after.seconds()))))
         }
         (Some(ratio), Some(was_error), Some(is_error)) => {
@@ -251,6 +254,14 @@ mod tests {
         assert_eq!(all(&[100, 100], &[50, 50]).interval, None, "two windows");
         let gone = all(&[100, 100, 100, 100], &[0, 0, 0, 0]);
         assert_eq!((gone.ratio, gone.interval), (Some(0.0), Some((0.0, 3.0 / 400.0))));
+        let (mut before, mut after) = (side(&[100; 4]), side(&[0; 4]));
+        (before.is_of_events, after.is_of_events) = (false, false);
+        let times = changes(&before, &after);
+        assert_eq!(
+            of_class(&times, Class::User).and_then(|change| change.interval),
+            None,
+            "no events, no bound"
+        );
         let new = all(&[0, 0, 0, 0], &[5, 5, 5, 5]);
         assert_eq!((new.ratio, new.interval), (None, None));
     }

@@ -17,6 +17,8 @@ const BURST: f64 = 0.05;
 const INTERRUPTIONS_MIN: u64 = 20;
 /// Of what the kernel counted, so much must have been seen.
 const SEEN_MIN: f64 = 0.99;
+/// A CPU lost so many times what any thread did: then it was many threads.
+const MANY: f64 = 2.0;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Finding {
@@ -48,9 +50,9 @@ impl Finding {
     }
 }
 
-/// What one thread lost, by being interrupted or by waiting.
+/// What one thread lost, or one CPU, by being interrupted or by waiting.
 struct Loss {
-    task: Task,
+    whose: String,
     share: f64,
     has_waited: bool,
     /// To whom, or for what; and which part of it.
@@ -66,7 +68,7 @@ impl Loss {
             None => String::new(),
         };
         let of_it = if self.has_waited { "of the time for others to answer" } else { "of its time" };
-        format!("thread {} {what} {} {of_it}{mostly}", stat::task(&self.task), percent(self.share))
+        format!("{} {what} {} {of_it}{mostly}", self.whose, percent(self.share))
     }
 }
 
@@ -198,8 +200,45 @@ fn unseen(window: &Snapshot) -> Option<String> {
         .then(|| format!("{} of {} interrupts were seen", count(seen), count(kernel)))
 }
 
-/// The thread that lost most, in either way. A wake-up is for the sake of who is woken, and no loss.
+/// The thread that lost most, in either way; or the CPU, where many threads share the loss, such as those that live briefly.
+/// A wake-up is for the sake of who is woken, and no loss.
 fn worst(window: &Snapshot, is_one: impl Fn(Class) -> bool) -> Option<Loss> {
+    let thread = worst_thread(window, &is_one);
+    let cpu = worst_cpu(window, &is_one);
+    let share = |loss: &Option<Loss>| loss.as_ref().map_or(0.0, |loss| loss.share);
+    match share(&cpu) > MANY * share(&thread) {
+        true => cpu,
+        false => thread,
+    }
+}
+
+/// While it was not idle.
+fn worst_cpu(window: &Snapshot, is_one: &impl Fn(Class) -> bool) -> Option<Loss> {
+    let whole = window.window_ns.max(1) as f64;
+    let mut stolen: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+    for victim in window.victims.iter().filter(|v| is_one(v.class) && v.task.tid != 0) {
+        let sum = stolen.entry(victim.cpu).or_default();
+        *sum = (sum.0.saturating_add(victim.stolen_ns), sum.1.saturating_add(victim.interruptions));
+    }
+    let mut waited: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+    for sender in window.senders.iter().filter(|s| is_one(s.class) && s.task.tid != 0) {
+        let sum = waited.entry(sender.cpu).or_default();
+        *sum = (sum.0.saturating_add(sender.tally.wait_ns), sum.1.saturating_add(sender.tally.shootdowns));
+    }
+    let most = |sums: BTreeMap<u32, (u64, u64)>, has_waited: bool| {
+        let sums = sums.into_iter().filter(|(_, (_, times))| *times >= INTERRUPTIONS_MIN);
+        sums.max_by_key(|(_, (ns, _))| *ns).map(|(cpu, (ns, _))| Loss {
+            whose: format!("CPU {cpu}, in many threads,"),
+            share: ns as f64 / whole,
+            has_waited,
+            mostly: None,
+        })
+    };
+    let (victim, sender) = (most(stolen, false), most(waited, true));
+    victim.into_iter().chain(sender).max_by(|a, b| a.share.total_cmp(&b.share))
+}
+
+fn worst_thread(window: &Snapshot, is_one: &impl Fn(Class) -> bool) -> Option<Loss> {
     let whole = window.window_ns.max(1) as f64;
     let mut stolen: BTreeMap<u32, (u64, u64, &Task)> = BTreeMap::new();
     for victim in window.victims.iter().filter(|v| is_one(v.class) && v.task.tid != 0 && !v.task.is_others())
@@ -220,12 +259,12 @@ fn worst(window: &Snapshot, is_one: impl Fn(Class) -> bool) -> Option<Loss> {
         sums.max_by_key(|(ns, _, _)| *ns).map(|(ns, _, task)| (ns as f64 / whole, task.clone()))
     };
     let victim = most(stolen).map(|(share, task)| {
-        let mostly = to_whom(window, task.tid, &is_one);
-        Loss { task, share, has_waited: false, mostly }
+        let mostly = to_whom(window, task.tid, is_one);
+        Loss { whose: format!("thread {}", stat::task(&task)), share, has_waited: false, mostly }
     });
     let sender = most(waited).map(|(share, task)| {
-        let mostly = for_what(window, task.tid, &is_one);
-        Loss { task, share, has_waited: true, mostly }
+        let mostly = for_what(window, task.tid, is_one);
+        Loss { whose: format!("thread {}", stat::task(&task)), share, has_waited: true, mostly }
     });
     victim.into_iter().chain(sender).max_by(|a, b| a.share.total_cmp(&b.share))
 }
@@ -300,6 +339,25 @@ mod tests {
         let verdict = Verdict::of(&window);
         assert!(verdict.text().contains("thread sender 1 waited 30.0 % of the time"), "{}", verdict.text());
         assert_eq!(verdict.flushes, Finding::Accused);
+    }
+
+    /// Each of them is soon over, and loses next to nothing of a second.
+    #[test]
+    fn threads_that_live_briefly_lose_together() {
+        let mut window = window(30, 300_000);
+        let brief = |tid: u32| Victim { stolen_ns: 300_000, ..victim(Class::User, 1, tid, 30) };
+        window.victims = (2..102).map(brief).collect();
+        let ended = ceasefire_watch_model::Task::others("brief");
+        window.victims.push(Victim { task: ended, ..brief(200) });
+        let verdict = Verdict::of(&window);
+        assert_eq!(verdict.flushes, Finding::Accused);
+        assert!(
+            verdict.text().contains("CPU 1, in many threads, lost 3.0 % of its time"),
+            "{}",
+            verdict.text()
+        );
+        window.victims.iter_mut().for_each(|victim| victim.task.tid = 0);
+        assert_eq!(Verdict::of(&window).flushes, Finding::Acquitted, "idle CPUs have time");
     }
 
     #[test]
