@@ -2,7 +2,7 @@
 //! Does the observer attribute every shootdown to whom and what it should? Runs on this machine, as root.
 
 mod common;
-use common::{ceasefire, refused, run, skip, succeed};
+use common::{ceasefire, may_watch, refused, run, skip, succeed};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -10,21 +10,8 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// False, and a skip is noted, where this machine does not let us watch.
-fn may_watch(name: &str) -> bool {
-    let said = run(&mut ceasefire(&["watch", "check"]));
-    match said.code {
-        0 => true,
-        4 => {
-            skip("watch", "this machine does not allow BPF programs (root is needed)");
-            false
-        }
-        code => panic!("{name}: check ended with {code}: {}{}", said.stdout, said.stderr),
-    }
-}
-
 fn storm_is_attributed(name: &str) {
-    if !may_watch(name) {
+    if !may_watch() {
         return;
     }
     let said = succeed(&mut ceasefire(&["watch", "selftest", name, "--json"]));
@@ -101,7 +88,7 @@ fn other_storms_of_200_000_are_seen_whole() {
 }
 
 fn is_seen_whole(storm: &str) {
-    if !may_watch("coverage") {
+    if !may_watch() {
         return;
     }
     let rounds = 200_000;
@@ -161,7 +148,7 @@ fn watched(args: &[&str], shootdowns_min: u64) -> Value {
 /// Ten thousand senders: every shootdown is counted, and what was not described is said.
 #[test]
 fn ten_thousand_threads_are_counted_whole() {
-    if !may_watch("threads") {
+    if !may_watch() {
         return;
     }
     let storm = ["--", common::BINARY, "watch", "storm", "threads", "--rounds", "10000"];
@@ -193,7 +180,7 @@ fn ten_thousand_threads_are_counted_whole() {
 /// More threads than the tables have rows, none of which is lost.
 #[test]
 fn threads_that_have_ended_make_room() {
-    if !may_watch("ended") {
+    if !may_watch() {
         return;
     }
     let storm = format!("'{}' watch storm threads --rounds 10000", common::BINARY);
@@ -232,7 +219,7 @@ fn is_others(sender: &Value) -> bool {
 
 #[test]
 fn a_command_keeps_its_exit_status() {
-    if !may_watch("status") {
+    if !may_watch() {
         return;
     }
     for (script, code) in [("exit 0", 0), ("exit 7", 7), ("kill -TERM $$", 128 + 15)] {
@@ -245,7 +232,7 @@ fn a_command_keeps_its_exit_status() {
 
 #[test]
 fn intervals_are_counted_and_every_report_is_one_line_of_json() {
-    if !may_watch("intervals") {
+    if !may_watch() {
         return;
     }
     for verb in ["stat", "hist", "stacks", "matrix"] {
@@ -263,7 +250,7 @@ fn intervals_are_counted_and_every_report_is_one_line_of_json() {
 
 #[test]
 fn a_trace_has_a_line_for_each_shootdown() {
-    if !may_watch("trace") {
+    if !may_watch() {
         return;
     }
     let said = succeed(&mut ceasefire(&[
@@ -296,7 +283,7 @@ fn a_trace_has_a_line_for_each_shootdown() {
 
 #[test]
 fn bad_input_gets_one_sentence() {
-    if !may_watch("input") {
+    if !may_watch() {
         return;
     }
     refused(&mut ceasefire(&["watch", "stat", "-p", "4194304"]), 2, "4194304");
@@ -323,7 +310,7 @@ fn bad_input_gets_one_sentence() {
 /// What older kernels lack, withheld from the observer: it says what is lost and counts the rest.
 #[test]
 fn a_kernel_with_less_is_watched_as_far_as_it_goes() {
-    if !may_watch("fall-backs") {
+    if !may_watch() {
         return;
     }
     let without = |parts: &str, args: &[&str]| {
@@ -366,7 +353,7 @@ fn a_kernel_with_less_is_watched_as_far_as_it_goes() {
 
 #[test]
 fn a_closed_pipe_ends_it() {
-    if !may_watch("pipe") {
+    if !may_watch() {
         return;
     }
     // Nothing comes after the trace's head: there is no such process.
@@ -381,7 +368,7 @@ fn a_closed_pipe_ends_it() {
 
 #[test]
 fn who_is_not_root_is_told_so() {
-    if !may_watch("rights") {
+    if !may_watch() {
         return;
     }
     let mut command = ceasefire(&["watch", "stat", "0.1", "1"]);
@@ -390,7 +377,7 @@ fn who_is_not_root_is_told_so() {
 
 #[test]
 fn a_process_that_ends_ends_the_watching_of_it() {
-    if !may_watch("end") {
+    if !may_watch() {
         return;
     }
     let mut process = Command::new("sleep").arg("0.7").spawn().expect("sleep");
@@ -404,7 +391,7 @@ fn a_process_that_ends_ends_the_watching_of_it() {
 
 #[test]
 fn a_command_that_does_not_listen_is_killed() {
-    if !may_watch("kill") {
+    if !may_watch() {
         return;
     }
     let deaf = "trap '' TERM; while :; do sleep 0.2; done";
@@ -415,7 +402,7 @@ fn a_command_that_does_not_listen_is_killed() {
 
 #[test]
 fn an_interrupt_shows_what_was_seen_and_stops_the_command() {
-    if !may_watch("interrupt") {
+    if !may_watch() {
         return;
     }
     for (args, code) in [(&["stat", "--", "sleep", "60"][..], 128 + 15), (&["trace", "--summary"][..], 0)] {
@@ -439,7 +426,7 @@ fn an_interrupt_shows_what_was_seen_and_stops_the_command() {
 /// The best of five: others may keep it off its CPU.
 #[test]
 fn it_starts_in_less_than_a_second() {
-    if !may_watch("start") {
+    if !may_watch() {
         return;
     }
     let start = || {
@@ -455,7 +442,7 @@ fn it_starts_in_less_than_a_second() {
 /// A filter describes its own senders and counts all; a cgroup has those below it.
 #[test]
 fn filters_describe_their_own() {
-    if !may_watch("filters") {
+    if !may_watch() {
         return;
     }
     let group = cgroup();
@@ -519,7 +506,7 @@ impl Drop for Cgroup {
 
 #[test]
 fn storms_leave_the_machines_settings_as_they_were() {
-    if !may_watch("settings") {
+    if !may_watch() {
         return;
     }
     let settings = || {

@@ -2,21 +2,8 @@
 //! Interrupts that are no flush, what all of them weigh, and whether a change helped: on this machine, as root.
 
 mod common;
-use common::{ceasefire, refused, run, skip, succeed, Scratch};
+use common::{ceasefire, may_watch, refused, run, skip, succeed, Scratch};
 use serde_json::Value;
-
-/// False, and a skip is noted, where this machine does not let us watch.
-fn may_watch(name: &str) -> bool {
-    let said = run(&mut ceasefire(&["watch", "check"]));
-    match said.code {
-        0 => true,
-        4 => {
-            skip("watch", "this machine does not allow BPF programs (root is needed)");
-            false
-        }
-        code => panic!("{name}: check ended with {code}: {}{}", said.stdout, said.stderr),
-    }
-}
 
 fn class<'a>(report: &'a Value, name: &str) -> &'a Value {
     let classes = report["coverage"]["classes"].as_array().expect("classes");
@@ -34,7 +21,7 @@ fn last_json(text: &str) -> Value {
 /// Membarriers interrupt without flushing: the row TLB does not move, and every sender is known all the same.
 #[test]
 fn cross_calls_of_100_000_and_more_are_seen_whole() {
-    if !may_watch("cross calls") {
+    if !may_watch() {
         return;
     }
     let storm = ["watch", "storm", "membarrier", "--rounds", "400000"];
@@ -65,7 +52,7 @@ fn cross_calls_of_100_000_and_more_are_seen_whole() {
 /// Who starts counting with perf, and so changes the kernel's code, is told from who only calls membarrier.
 #[test]
 fn other_cross_calls_are_shown_where_they_are_asked_for() {
-    if !may_watch("cross calls") {
+    if !may_watch() {
         return;
     }
     let storm = ["--", common::BINARY, "watch", "storm", "text-patching", "--rounds", "50"];
@@ -84,7 +71,7 @@ fn other_cross_calls_are_shown_where_they_are_asked_for() {
 /// A clean row TLB is no clean CPU.
 #[test]
 fn an_isolated_cpu_is_not_left_alone_by_other_cross_calls() {
-    if !may_watch("isolated") {
+    if !may_watch() {
         return;
     }
     for (storm, class) in [("membarrier", "cross-call"), ("munmap", "user")] {
@@ -102,7 +89,7 @@ fn an_isolated_cpu_is_not_left_alone_by_other_cross_calls() {
 /// The first line of a report: a storm is accused by the name of its cause, an idle second is not.
 #[test]
 fn the_first_line_accuses_a_storm_and_says_of_what_it_is_made() {
-    if !may_watch("verdict") {
+    if !may_watch() {
         return;
     }
     for (storm, rounds, kind) in
@@ -136,7 +123,7 @@ fn the_first_line_accuses_a_storm_and_says_of_what_it_is_made() {
 
 #[test]
 fn the_wait_is_a_part_of_the_whole_call() {
-    if !may_watch("whole calls") {
+    if !may_watch() {
         return;
     }
     let storm = ["--", common::BINARY, "watch", "storm", "munmap", "--rounds", "2000"];
@@ -158,7 +145,7 @@ fn the_wait_is_a_part_of_the_whole_call() {
 /// Twice as many rounds in the same time are told from as many again, and a pipeline is told.
 #[test]
 fn a_change_is_told_from_chance_and_a_pipeline_is_told() {
-    if !may_watch("compare") {
+    if !may_watch() {
         return;
     }
     let scratch = Scratch::new("compare");

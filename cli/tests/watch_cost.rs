@@ -9,7 +9,7 @@ mod common;
 #[path = "common/pty.rs"]
 mod pty;
 
-use common::{ceasefire, run, skip, succeed, Scratch, BINARY};
+use common::{ceasefire, may_watch, succeed, Scratch, BINARY};
 use pty::Pty;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -32,14 +32,6 @@ const GROWTH_KIB_MAX: u64 = 1 << 10;
 
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name} is a number")))
-}
-
-fn may_watch() -> bool {
-    let said = run(&mut ceasefire(&["watch", "check"]));
-    if said.code == 4 {
-        skip("watch cost", "this machine does not allow BPF programs (root is needed)");
-    }
-    said.code == 0
 }
 
 /// One run of the storm: its median call, and what share of the kernel's row was seen where somebody watched.

@@ -2,13 +2,12 @@
 //! Does `deter try` rank by requests that the observer counts? Runs on this machine, as root.
 
 mod common;
-use common::{ceasefire, root, run, skip, Scratch};
+use common::{ceasefire, may_watch, root, run, skip, Scratch};
 use serde_json::Value;
 use std::process::Command;
 
 fn tried(args: &[&str]) -> Option<Value> {
-    if run(&mut ceasefire(&["watch", "check"])).code == 4 {
-        skip("watch", "this machine does not allow BPF programs (root is needed)");
+    if !may_watch() {
         return None;
     }
     let mut all = vec!["deter", "try", "-q", "--json", "--repeats", "3"];

@@ -5,19 +5,11 @@
 mod sample;
 
 mod common;
-use common::{ceasefire, refused, run, skip, succeed, Said, Scratch, BINARY};
+use common::{ceasefire, may_watch, refused, run, skip, succeed, Said, Scratch, BINARY};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 const VIEWS: [&str; 7] = ["stat", "hist", "stacks", "matrix", "trace", "advice", "savings"];
-
-fn may_watch() -> bool {
-    let said = run(&mut ceasefire(&["watch", "check"]));
-    if said.code == 4 {
-        skip("watch", "this machine does not allow BPF programs (root is needed)");
-    }
-    said.code == 0
-}
 
 fn path(path: &Path) -> String {
     path.to_string_lossy().into_owned()

@@ -7,24 +7,11 @@ mod common;
 #[path = "common/pty.rs"]
 mod pty;
 
-use common::{ceasefire, refused, run, skip, succeed, BINARY};
+use common::{ceasefire, may_watch, refused, succeed, BINARY};
 use expect_test::expect_file;
 use pty::{End, Pty};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
-
-/// False, and a skip is noted, where this machine does not let us watch.
-fn may_watch(name: &str) -> bool {
-    let said = run(&mut ceasefire(&["watch", "check"]));
-    match said.code {
-        0 => true,
-        4 => {
-            skip("watch top", "this machine does not allow BPF programs (root is needed)");
-            false
-        }
-        code => panic!("{name}: check ended with {code}: {}{}", said.stdout, said.stderr),
-    }
-}
 
 /// Shootdowns to look at, until it is dropped.
 struct Storm(Child);
@@ -120,7 +107,7 @@ fn only_the_storm(top: &mut Pty) -> String {
 
 #[test]
 fn every_key_does_what_help_says_at_80_and_40_columns() {
-    if !may_watch("keys") {
+    if !may_watch() {
         return;
     }
     let _storm = Storm::start();
@@ -183,7 +170,7 @@ fn every_key_does_what_help_says_at_80_and_40_columns() {
 /// Counted since the reset, so a storm must be there; everything else of this machine is left out by pid and cause.
 #[test]
 fn screens_are_as_they_were() {
-    if !may_watch("screens") {
+    if !may_watch() {
         return;
     }
     let storm = Storm::start();
@@ -247,7 +234,7 @@ fn rows_of_the_storm(masked: &str) -> String {
 
 #[test]
 fn a_resized_terminal_is_filled_anew_and_a_small_one_told() {
-    if !may_watch("resize") {
+    if !may_watch() {
         return;
     }
     let mut top = top(&["0.5"], 80, 24);
@@ -280,7 +267,7 @@ fn has_color(bytes: &[u8]) -> bool {
 
 #[test]
 fn without_color_there_is_none() {
-    if !may_watch("color") {
+    if !may_watch() {
         return;
     }
     type Case = (&'static [&'static str], &'static [(&'static str, &'static str)], bool);
@@ -306,7 +293,7 @@ fn without_color_there_is_none() {
 
 #[test]
 fn the_terminal_is_given_back_however_it_ends() {
-    if !may_watch("end") {
+    if !may_watch() {
         return;
     }
     for how in ["q", "\x03", "SIGINT", "SIGTERM", "SIGHUP"] {
@@ -331,7 +318,7 @@ fn the_terminal_is_given_back_however_it_ends() {
 /// Also where nobody is told of it by a signal, as under nohup.
 #[test]
 fn a_terminal_that_goes_away_ends_it() {
-    if !may_watch("hangup") {
+    if !may_watch() {
         return;
     }
     for prefix in ["", "trap '' HUP; "] {
@@ -375,7 +362,7 @@ fn no_terminal_is_one_sentence_or_plain_reports() {
     let end = Pty::spawn(&mut dumb, 80, 24).end();
     assert_restored(&end, 2);
     assert!(end.screen.contains("remedy: add --plain"), "{}", end.screen);
-    if !may_watch("plain") {
+    if !may_watch() {
         return;
     }
     let said = succeed(&mut ceasefire(&["watch", "top", "0.2", "2", "--plain"]));
@@ -385,7 +372,7 @@ fn no_terminal_is_one_sentence_or_plain_reports() {
 
 #[test]
 fn bad_input_leaves_the_terminal_alone() {
-    if !may_watch("input") {
+    if !may_watch() {
         return;
     }
     for (args, sentence) in [

@@ -83,6 +83,19 @@ pub fn skip(name: &str, reason: &str) {
     }
 }
 
+/// False, and a skip is noted, where this machine does not let us watch. Anything else that is wrong with it is a failure.
+pub fn may_watch() -> bool {
+    let said = run(&mut ceasefire(&["watch", "check"]));
+    match said.code {
+        0 => true,
+        4 => {
+            skip("watch", "this machine does not allow BPF programs (root is needed)");
+            false
+        }
+        code => panic!("watch check ended with {code}: {}{}", said.stdout, said.stderr),
+    }
+}
+
 /// Results of one `lab run`, as JSON.
 pub fn results(out: &Path) -> serde_json::Value {
     let text = fs::read_to_string(out.join("results.json")).expect("results.json was written");

@@ -3,7 +3,7 @@
 
 use crate::{advise, Advice};
 use ceasefire_watch_model::{
-    Batching, Cause, Class, Histogram, Kind, Range, Sender, Shootdown, Site, Snapshot, Tally, Task,
+    testing, Batching, Cause, Class, Kind, Range, Sender, Shootdown, Site, Snapshot, Tally, Task,
 };
 use ceasefire_watch_record::Environment;
 
@@ -15,38 +15,13 @@ fn tally(n: u64) -> Tally {
 fn window(rows: &[(Class, Cause, u64)]) -> Snapshot {
     let site = |(class, cause, n): &(Class, Cause, u64)| Site {
         class: *class,
-        cause: cause.clone(),
-        kind: Kind::Ranged,
-        why_full: None,
-        freed_tables: false,
-        kernel_stack: None,
-        function: None,
-        syscall: None,
-        argument: 0,
         tally: tally(*n),
-        delivery_ns: 0,
-        handler_ns: 0,
-        calls: 0,
-        call_ns: 0,
-        pages: Histogram::default(),
-        targets: Histogram::default(),
-        wait: Histogram::default(),
-        delivery: Histogram::default(),
-        handler: Histogram::default(),
+        ..testing::site(cause.clone(), &[])
     };
     let sender = |(class, cause, n): &(Class, Cause, u64)| Sender {
-        task: task(),
-        cpu: 0,
         class: *class,
-        cause: cause.clone(),
-        kind: Kind::Ranged,
-        freed_tables: false,
-        kernel_stack: None,
-        user_stack: None,
-        function: None,
-        syscall: None,
-        argument: 0,
-        tally: tally(*n),
+        task: task(),
+        ..testing::sender(7, cause.clone(), *n)
     };
     Snapshot {
         sites: rows.iter().map(site).collect(),

@@ -22,6 +22,9 @@ impl Form {
     }
 }
 
+/// Name without `_total`, help, and what a row says.
+type Family<R> = (&'static str, &'static str, fn(&R) -> String);
+
 struct Text {
     form: Form,
     text: String,
@@ -49,7 +52,7 @@ impl Text {
         &mut self,
         label: &str,
         rows: &BTreeMap<(Class, K), R>,
-        families: &[(&str, &str, fn(&R) -> String)],
+        families: &[Family<R>],
     ) {
         for (name, help, value) in families {
             self.family(name, "counter", help);
@@ -87,7 +90,7 @@ pub fn render(totals: &Totals, version: &str, form: Form) -> String {
     text.text
 }
 
-const OF_CAUSES: [(&str, &str, fn(&Sent) -> String); 4] = [
+const OF_CAUSES: [Family<Sent>; 4] = [
     ("ceasefire_watch_shootdowns", "Sent, by cause.", |row| row.shootdowns.to_string()),
     ("ceasefire_watch_targets", "CPUs that were interrupted, by cause.", |row| row.targets.to_string()),
     ("ceasefire_watch_handler_seconds", "Time in victims' handlers, by cause.", |row| {
@@ -96,7 +99,7 @@ const OF_CAUSES: [(&str, &str, fn(&Sent) -> String); 4] = [
     ("ceasefire_watch_wait_seconds", "Time that senders waited, by cause.", |row| seconds(row.wait_ns)),
 ];
 
-const OF_UNITS: [(&str, &str, fn(&OfUnit) -> String); 4] = [
+const OF_UNITS: [Family<OfUnit>; 4] = [
     ("ceasefire_watch_unit_shootdowns", "Sent by a unit.", |row| row.shootdowns.to_string()),
     ("ceasefire_watch_unit_targets", "CPUs that a unit interrupted.", |row| row.targets.to_string()),
     ("ceasefire_watch_unit_interruptions", "Received by a unit's threads.", |row| {
@@ -107,7 +110,7 @@ const OF_UNITS: [(&str, &str, fn(&OfUnit) -> String); 4] = [
     }),
 ];
 
-const OF_CPUS: [(&str, &str, fn(&OfCpu) -> String); 2] = [
+const OF_CPUS: [Family<OfCpu>; 2] = [
     ("ceasefire_watch_cpu_interruptions", "Received by a CPU.", |row| row.interruptions.to_string()),
     ("ceasefire_watch_cpu_stolen_seconds", "Time that a CPU spent in handlers.", |row| {
         seconds(row.stolen_ns)

@@ -181,27 +181,16 @@ fn of(task: &Task, naming: &mut dyn Naming) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ceasefire_watch_model::{Bursts, Histogram, Kind, Maximum, Sender, Tally, Victim};
+    use ceasefire_watch_model::testing::{sender, victim};
+    use ceasefire_watch_model::{Bursts, Sender, Victim};
 
-    fn sender(cgroup: u64, targets: u64) -> Sender {
-        Sender {
-            task: Task { tgid: 7, tid: 7, comm: "app".into(), cgroup },
-            cpu: 0,
-            class: Class::User,
-            cause: Cause::Munmap,
-            kind: Kind::Ranged,
-            freed_tables: false,
-            kernel_stack: None,
-            user_stack: None,
-            function: None,
-            syscall: None,
-            argument: 0,
-            tally: Tally { shootdowns: targets, targets, ..Tally::default() },
-        }
+    fn of_cgroup(cgroup: u64) -> Sender {
+        let sender = sender(7, Cause::Munmap, 5);
+        Sender { task: Task { cgroup, ..sender.task }, ..sender }
     }
 
     fn window(cgroups: &[u64]) -> Snapshot {
-        Snapshot { senders: cgroups.iter().map(|cgroup| sender(*cgroup, 5)).collect(), ..Snapshot::default() }
+        Snapshot { senders: cgroups.iter().copied().map(of_cgroup).collect(), ..Snapshot::default() }
     }
 
     /// Who is gone.
@@ -270,22 +259,15 @@ mod tests {
     #[test]
     fn who_was_idle_or_has_ended_is_not_looked_up() {
         let mut totals = Totals::new(4);
-        let victim = |tid: u32, cgroup: u64| Victim {
-            cpu: 1,
-            task: Task { tgid: tid, tid, comm: String::new(), cgroup },
-            class: Class::User,
-            interruptions: 1,
-            delivery_ns: 0,
-            stolen_ns: 10,
-            stolen_ns_max: 10,
-            stolen_ns_max_is: Maximum::Exact,
-            stolen: Histogram::default(),
+        let victim = |tid: u32, cgroup: u64| {
+            let victim = victim(tid, 1);
+            Victim { task: Task { cgroup, ..victim.task }, ..victim }
         };
         let window =
             Snapshot { victims: vec![victim(0, 1), victim(5, 0), victim(5, 9)], ..Snapshot::default() };
         totals.take(&window, &mut Named(""));
         let names: Vec<&str> = totals.units.keys().map(|(_, name)| name.as_str()).collect();
         assert_eq!(names, ["idle", "other", "u9"]);
-        assert_eq!(totals.cpus[&(Class::User, 1)], OfCpu { interruptions: 3, stolen_ns: 30 });
+        assert_eq!(totals.cpus[&(Class::User, 1)], OfCpu { interruptions: 3, stolen_ns: 3000 });
     }
 }

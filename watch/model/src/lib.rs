@@ -21,8 +21,8 @@ pub mod shootdown;
 pub mod snapshot;
 pub mod sum;
 pub mod symbols;
-#[cfg(test)]
-mod testing;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod user;
 
 pub use bursts::{Bursts, Moment};

@@ -2,7 +2,7 @@
 //! Rows for tests.
 
 use ceasefire_watch_model::{
-    Cause, Class, Histogram, Kind, Maximum, Pair, Sender, Site, Snapshot, Tally, Task, Victim,
+    testing, Cause, Class, Histogram, Pair, Sender, Site, Snapshot, Tally, Task, Victim,
 };
 
 pub fn task(name: &str, tid: u32) -> Task {
@@ -15,74 +15,31 @@ fn tally(targets: u64) -> Tally {
 
 /// A place without stacks; one target each.
 pub fn site(class: Class, cause: Cause, targets: u64) -> Site {
-    Site {
-        class,
-        cause,
-        kind: Kind::Ranged,
-        why_full: None,
-        freed_tables: false,
-        kernel_stack: None,
-        function: None,
-        syscall: None,
-        argument: 0,
-        tally: tally(targets),
-        delivery_ns: 0,
-        handler_ns: 0,
-        calls: 0,
-        call_ns: 0,
-        pages: Histogram::default(),
-        targets: Histogram::default(),
-        wait: Histogram::default(),
-        delivery: Histogram::default(),
-        handler: Histogram::default(),
-    }
+    Site { class, tally: tally(targets), ..testing::site(cause, &[]) }
 }
 
 /// A thread on CPU 0; one target each.
 pub fn sender(class: Class, tid: u32, cause: Cause, targets: u64) -> Sender {
-    Sender {
-        task: task("sender", tid),
-        cpu: 0,
-        class,
-        cause,
-        kind: Kind::Ranged,
-        freed_tables: false,
-        kernel_stack: None,
-        user_stack: None,
-        function: None,
-        syscall: None,
-        argument: 0,
-        tally: tally(targets),
-    }
+    Sender { class, task: task("sender", tid), ..testing::sender(tid, cause, targets) }
 }
 
+/// That lost no time.
 pub fn victim(class: Class, cpu: u32, tid: u32, interruptions: u64) -> Victim {
     Victim {
+        class,
         cpu,
         task: task("victim", tid),
-        class,
-        interruptions,
         delivery_ns: 0,
         stolen_ns: 0,
         stolen_ns_max: 0,
-        stolen_ns_max_is: Maximum::Exact,
         stolen: Histogram::default(),
+        ..testing::victim(tid, interruptions)
     }
 }
 
 /// From CPU 0 to CPU 1.
 pub fn pair(class: Class, sender_tid: u32, victim_tid: u32, interruptions: u64) -> Pair {
-    Pair {
-        class,
-        sender_tid,
-        sender_cpu: 0,
-        victim_tid,
-        victim_cpu: 1,
-        interruptions,
-        stolen_ns: 0,
-        stolen_ns_max: 0,
-        stolen_ns_max_is: Maximum::Exact,
-    }
+    Pair { class, stolen_ns: 0, stolen_ns_max: 0, ..testing::pair(sender_tid, victim_tid, interruptions) }
 }
 
 /// Thread 1 interrupts thread 2 three times by munmap, and five times for kernel addresses.
