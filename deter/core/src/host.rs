@@ -6,12 +6,11 @@
 //! it) or ours and in the journal (`off` puts the old value back). After a restart of the machine the values are gone;
 //! the journal knows by the kernel's boot id.
 
-use crate::Remedy;
+use crate::{lock, Remedy};
 use ceasefire_base::{disk, Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::Write;
-use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 const SCHEMA: &str = "ceasefire.deter-host/1";
@@ -227,13 +226,14 @@ impl Host {
         fs::create_dir_all(directory).map_err(|error| denied("create the directory", directory, &error))?;
         let path = self.journal.with_extension("lock");
         let file = File::create(&path).map_err(|error| denied("write", &path, &error))?;
-        // SAFETY: a descriptor that is open for the call.
-        if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
-            return Err(
-                Error::failed("another `ceasefire deter host` is at work").remedy("wait until it has ended")
-            );
+        match lock::take(&file, lock::PATIENCE) {
+            Ok(true) => Ok(file),
+            Ok(false) => {
+                Err(Error::failed("another `ceasefire deter host` is at work")
+                    .remedy("wait until it has ended"))
+            }
+            Err(error) => Err(denied("lock", &path, &error)),
         }
-        Ok(file)
     }
 
     fn step(&mut self) -> Result<()> {

@@ -7,6 +7,7 @@
 //! what could help and what does not comes out.
 pub mod host;
 pub mod launch;
+mod lock;
 pub mod machine;
 pub mod plan;
 pub mod program;

@@ -2,12 +2,13 @@
 //! A directory of one `try`, for what the command prints; gone with it.
 
 use super::stage::scratch_error;
+use crate::lock;
 use ceasefire_base::Result;
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 const PREFIX: &str = "ceasefire-deter-";
 /// Locked as long as the directory is used: in another container the same number is another process.
@@ -49,8 +50,7 @@ impl Drop for Scratch {
 
 /// And takes it, until the file is closed.
 fn is_free(lock: &File) -> bool {
-    // SAFETY: a descriptor that is open for the call.
-    unsafe { libc::flock(lock.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) == 0 }
+    lock::take(lock, Duration::ZERO).unwrap_or(false)
 }
 
 fn tidy(parent: &Path) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What was tried so far, on the disk after every trial: the same command goes on where it was stopped.
 
+use crate::lock;
 use ceasefire_base::{disk, Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -150,7 +150,7 @@ impl Keeper {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         let part = self.path.with_file_name(format!(".{name}.{}.part", std::process::id()));
         let written = File::create(&part).and_then(|mut file| {
-            lock(&file)?;
+            let _ = lock::take(&file, lock::PATIENCE);
             file.write_all(text.as_bytes())?;
             fs::rename(&part, &self.path)?;
             Ok(file)
@@ -179,7 +179,8 @@ fn locked(path: &Path) -> Result<File> {
     loop {
         let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
         let file = opened.map_err(|error| unwritable(path, &error))?;
-        if lock(&file).is_err() {
+        // File systems without locks are used all the same.
+        if matches!(lock::take(&file, lock::PATIENCE), Ok(false)) {
             return Err(Error::usage(format!("another `ceasefire deter try` uses {}", path.display()))
                 .remedy("wait until it has ended, or name another file"));
         }
@@ -188,18 +189,6 @@ fn locked(path: &Path) -> Result<File> {
         if number(file.metadata()) == number(fs::metadata(path)) {
             return Ok(file);
         }
-    }
-}
-
-/// Until it is closed. File systems that cannot are used without.
-fn lock(file: &File) -> io::Result<()> {
-    // SAFETY: a descriptor that is open for the call.
-    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
-        return Ok(());
-    }
-    match io::Error::last_os_error() {
-        error if error.kind() == io::ErrorKind::WouldBlock => Err(error),
-        _ => Ok(()),
     }
 }
 
