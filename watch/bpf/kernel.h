@@ -45,7 +45,7 @@ struct __call_single_data {
 
 /* x86 and others differ: only ever reached through bpf_task_pt_regs(). */
 struct pt_regs {
-	unsigned long dx, r10, orig_ax;
+	unsigned long dx, r10, orig_ax, sp;
 } RELOCATED;
 #else
 /* Only the pointer is passed on. */

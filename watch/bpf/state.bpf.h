@@ -28,6 +28,7 @@ struct slot {
 	s32 user_stack;
 	u32 stride_shift;
 	u32 pad;
+	u64 user_top;
 	u64 callsite;		/* of a call */
 	u64 is_async;		/* its sender goes on at once */
 	struct site_key site;

@@ -95,6 +95,7 @@ static __always_inline void sender_add(struct slot *slot, u64 wait_ns)
 		.tid = slot->tid,
 		.user_stack = slot->user_stack,
 		.cpu = slot->cpu,
+		.user_top = slot->user_top,
 		.site = slot->site,
 	};
 	struct sender *sender = bpf_map_lookup_elem(&senders, &key);
@@ -285,6 +286,7 @@ static __always_inline void event_send(struct slot *slot, const struct walk *wal
 	event->tid = slot->tid;
 	event->kernel_stack = slot->site.kernel_stack;
 	event->user_stack = slot->user_stack;
+	event->user_top = slot->user_top;
 	event->stride_shift = slot->stride_shift;
 	event->syscall = slot->site.syscall;
 	event->argument = slot->site.argument;

@@ -18,6 +18,7 @@
 #include "kernel.h"
 #include "state.bpf.h"
 #include "sum.bpf.h"
+#include "sender.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -25,18 +26,13 @@ char LICENSE[] SEC("license") = "GPL";
 #define LOCAL 2
 #define LOCAL_MM 3
 #define REMOTE_SEND 4
-#define KERNEL_THREAD 0x00200000	/* PF_KTHREAD */
 #define PAGE_SHIFT 12
-/* System calls of which the advice is read. */
-#define MADVISE 28
-#define PROCESS_MADVISE 440
 #define FLUSH_ALL (~0ull)
 /* settings.user_functions[] */
 #define OWED_FUNCTION 1		/* flushes single CPUs; its sender makes no local run */
 /* settings.kernel_functions[] */
 #define RANGE_FUNCTION 0	/* has a range */
 #define PAGES_FUNCTION 2	/* flushes pages one by one, or everything: it does not tell */
-#define COLLISION (-17)		/* EEXIST: another stack has the place in the table */
 
 struct arguments {
 	u64 values[4];
@@ -127,64 +123,6 @@ static __always_inline void range_read(struct slot *slot, u64 function, void *cs
 #endif
 }
 
-/* Which call the initiator is in: madvise's advices share their frames. */
-static __always_inline void syscall_read(struct site_key *site)
-{
-	site->syscall = NO_SYSCALL;
-	site->argument = 0;
-#ifndef NO_BTF
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct pt_regs *regs;
-	u64 number = 0, argument = 0;
-
-	if (task->flags & KERNEL_THREAD)
-		return;
-	regs = (struct pt_regs *)bpf_task_pt_regs(task);
-	if (!regs)
-		return;
-	bpf_probe_read_kernel(&number, sizeof(number), &regs->orig_ax);
-	if (number >= NO_SYSCALL)
-		return;
-	site->syscall = number;
-	if (number == MADVISE)
-		bpf_probe_read_kernel(&argument, sizeof(argument), &regs->dx);
-	else if (number == PROCESS_MADVISE)
-		bpf_probe_read_kernel(&argument, sizeof(argument), &regs->r10);
-	site->argument = argument;
-#endif
-}
-
-/* Who sends, and from where. */
-static __always_inline void sender_read(struct slot *slot, void *context)
-{
-	bpf_get_current_comm(slot->comm, sizeof(slot->comm));
-	slot->cgroup = bpf_get_current_cgroup_id();
-	if (settings.want_kernel_stacks) {
-		slot->site.kernel_stack = bpf_get_stackid(context, &kernel_stacks, 0);
-		syscall_read(&slot->site);
-		if (slot->site.kernel_stack < 0) {
-			slot->site.kernel_stack = NO_STACK;
-			lose(LOST_STACK);
-		}
-	}
-	if (settings.want_user_stacks) {
-		slot->user_stack = bpf_get_stackid(context, &user_stacks, BPF_F_USER_STACK);
-		/* Kernel threads have none: no loss. */
-		if (slot->user_stack == COLLISION)
-			lose(LOST_STACK);
-		if (slot->user_stack < 0)
-			slot->user_stack = NO_STACK;
-	}
-	if (settings.want_whole_calls) {
-		struct begun *mine = bpf_map_lookup_elem(&begun, &slot->tid);
-
-		if (mine) {
-			mine->site = slot->site;
-			mine->is_sender = 1;
-		}
-	}
-}
-
 static __always_inline bool is_filtered(u32 tgid, u32 tid, u32 cpu)
 {
 	if ((settings.only_tgid && tgid != settings.only_tgid) || (settings.only_tid && tid != settings.only_tid) ||
@@ -229,6 +167,7 @@ static __always_inline struct slot *slot_begin(struct turn *turn, u32 cpu, u32 l
 	slot->tgid = ids >> 32;
 	slot->tid = (u32)ids;
 	slot->user_stack = NO_STACK;
+	slot->user_top = 0;
 	slot->cgroup = 0;
 	slot->comm[0] = 0;
 	slot->pad = 0;

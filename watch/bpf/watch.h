@@ -92,6 +92,7 @@ struct sender_key {
 	u32 tid;
 	s32 user_stack;
 	u32 cpu;
+	u64 user_top;		/* top word of the user stack; with no user stack 0 */
 	struct site_key site;
 };
 
@@ -179,6 +180,7 @@ struct event {
 	u64 address;
 	u64 pages;
 	u64 cgroup;
+	u64 user_top;
 	u64 mask[MASK_WORDS];
 	u32 targets;
 	u32 answered;

@@ -26,7 +26,7 @@ const SETTINGS: [&str; 15] = [
 ];
 
 /// Parts of file names by which allocators and runtimes are known.
-const LIBRARIES: [&str; 10] = [
+const LIBRARIES: [&str; 12] = [
     "libc.so",
     "libc-2",
     "ld-musl",
@@ -34,13 +34,15 @@ const LIBRARIES: [&str; 10] = [
     "tcmalloc",
     "mimalloc",
     "libjvm",
+    "libcoreclr",
+    "libjulia",
     "libgomp",
     "node",
     "libpython",
 ];
 
-/// Variables that set up allocators.
-const VARIABLES: [&str; 9] = [
+/// Beginnings of variables that set up allocators and runtimes.
+const VARIABLES: [&str; 16] = [
     "GLIBC_TUNABLES",
     "MALLOC_",
     "_RJEM_MALLOC_CONF",
@@ -50,9 +52,17 @@ const VARIABLES: [&str; 9] = [
     "TCMALLOC_",
     "MIMALLOC_",
     "GODEBUG",
+    "GOGC",
+    "GOMEMLIMIT",
+    "JAVA_TOOL_OPTIONS",
+    "JDK_JAVA_OPTIONS",
+    "_JAVA_OPTIONS",
+    "NODE_OPTIONS",
+    "DOTNET_",
 ];
 
-const WORDS_MAX: usize = 32;
+/// Of a command, and of each list; servers in Java are started with dozens.
+const WORDS_MAX: usize = 128;
 
 fn first_line(path: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
@@ -97,9 +107,14 @@ pub fn process(tgid: u32, comm: &str) -> Option<Process> {
         let words = bytes.split(|byte| *byte == 0).filter(|word| !word.is_empty());
         words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
     };
-    let mut libraries: Vec<String> = maps
-        .lines()
-        .filter_map(|line| line.split_whitespace().nth(5)?.rsplit('/').next())
+    let mut files: Vec<&str> =
+        maps.lines().filter_map(|line| line.splitn(6, ' ').nth(5)).map(str::trim).collect();
+    files.retain(|path| path.starts_with('/'));
+    files.sort_unstable();
+    files.dedup();
+    let mut libraries: Vec<String> = files
+        .iter()
+        .filter_map(|path| path.rsplit('/').next())
         .filter(|name| LIBRARIES.iter().any(|part| name.contains(part)))
         .map(str::to_string)
         .collect();
@@ -111,6 +126,16 @@ pub fn process(tgid: u32, comm: &str) -> Option<Process> {
     for list in [&mut command, &mut libraries, &mut variables] {
         list.truncate(WORDS_MAX);
     }
+    let built_with = super::program::built_with(tgid);
+    let runtimes = super::runtimes::of(
+        tgid,
+        &super::runtimes::Seen {
+            files: &files,
+            arguments: command.get(1..).unwrap_or_default(),
+            variables: &variables,
+            built_with: &built_with,
+        },
+    );
     Some(Process {
         tgid,
         comm: comm.to_string(),
@@ -119,7 +144,8 @@ pub fn process(tgid: u32, comm: &str) -> Option<Process> {
         cpus_allowed: field(&status, "Cpus_allowed_list").unwrap_or_default(),
         libraries,
         variables,
-        built_with: super::program::built_with(tgid),
+        built_with,
+        runtimes,
     })
 }
 

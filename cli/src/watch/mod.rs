@@ -21,6 +21,8 @@ mod program;
 mod record;
 mod report;
 #[cfg(feature = "watch")]
+mod runtimes;
+#[cfg(feature = "watch")]
 mod selftest;
 #[cfg(feature = "watch")]
 mod top;

@@ -3,7 +3,7 @@
 
 use crate::facts::{Caller, CauseFacts, Facts};
 use crate::rules::{new, program_asks};
-use crate::Advice;
+use crate::{runtime, Advice};
 use ceasefire_watch_model::Cause;
 use ceasefire_watch_record::Process;
 
@@ -60,7 +60,11 @@ const ALLOCATORS: [Allocator; 3] = [
 pub fn memory_given_back(cause: &CauseFacts<'_>, facts: &Facts<'_>) -> Vec<Advice> {
     let mut evidence = Vec::new();
     if let Some(process) = cause.process {
-        let threads = format!("process {} has {} threads", process.tgid, process.threads);
+        let runs_on = match process.runs_on() {
+            runtimes if runtimes.is_empty() => String::new(),
+            runtimes => format!(" runs on {runtimes};"),
+        };
+        let threads = format!("process {}{runs_on} has {} threads", process.tgid, process.threads);
         evidence.push(match process.libraries.is_empty() {
             true => threads,
             false => format!("{threads}, and maps {}", process.libraries.join(", ")),
@@ -78,6 +82,9 @@ pub fn memory_given_back(cause: &CauseFacts<'_>, facts: &Facts<'_>) -> Vec<Advic
             format!("in code: without {function}()"),
             "no setting of the allocator changes what it is told to give back",
         )];
+    }
+    if let Some(advice) = runtime::advice(cause, facts, &evidence) {
+        return advice;
     }
     let object = match &cause.caller {
         Caller::Library(object) => {
@@ -153,11 +160,7 @@ fn releases(cause: &CauseFacts<'_>, facts: &Facts<'_>) -> Option<&'static str> {
 
 /// The variable by which this process sets up its allocator, and what it says.
 fn variable<'a>(process: Option<&'a Process>, names: &[&'static str]) -> Option<(&'static str, &'a str)> {
-    let variables = &process?.variables;
-    names.iter().find_map(|name| {
-        let value = |text: &'a String| text.strip_prefix(name)?.strip_prefix('=');
-        Some((*name, variables.iter().find_map(value)?))
-    })
+    names.iter().find_map(|name| Some((*name, process?.variable(name)?)))
 }
 
 /// None where it is set up like that already. `its`: the variable that this build listens to, where that is known.

@@ -4,6 +4,7 @@
 mod facts;
 mod heap;
 mod rules;
+mod runtime;
 mod shape;
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 //! or says how to find out.
 
 use crate::facts::{CauseFacts, Facts};
-use crate::{heap, Advice};
+use crate::{heap, runtime, Advice};
 use ceasefire_watch_model::Cause;
 use ceasefire_watch_views::numbers::count;
 
@@ -17,6 +17,9 @@ const KSM: &str = "/sys/kernel/mm/ksm/run";
 const SWAPPINESS: &str = "/proc/sys/vm/swappiness";
 const PROACTIVE: &str = "/proc/sys/vm/compaction_proactiveness";
 const WRITEBACK: &str = "/proc/sys/vm/dirty_writeback_centisecs";
+
+/// Forks that make a habit.
+const FORKS_MIN: u64 = 10;
 
 pub fn new(cause: &CauseFacts<'_>, change: &str, more: &[String], command: String, caution: &str) -> Advice {
     let mut evidence = cause.figures();
@@ -36,8 +39,10 @@ pub fn about(cause: &CauseFacts<'_>, facts: &Facts<'_>) -> Vec<Advice> {
         Cause::MadviseDontneed | Cause::MadviseFree | Cause::Munmap | Cause::Brk | Cause::Mremap => {
             heap::memory_given_back(cause, facts)
         }
-        Cause::Mprotect => vec![mprotect(cause, facts)],
-        Cause::Cow => vec![cow(cause, facts)],
+        Cause::Mprotect => runtime::advice(cause, facts, &[]).unwrap_or_else(|| vec![mprotect(cause, facts)]),
+        // Of a runtime's memory, or the program's own.
+        Cause::Cow => runtime::advice(cause, facts, &[]).unwrap_or_else(|| vec![cow(cause, facts)]),
+        Cause::Mmap => runtime::advice(cause, facts, &[]).unwrap_or_else(|| vec![on_request(cause, facts)]),
         Cause::Fork => vec![fork(cause)],
         Cause::NumaScan | Cause::NumaMigrate => numa(cause, facts).into_iter().collect(),
         Cause::ThpCollapse | Cause::ThpSplit | Cause::MadviseCollapse => {
@@ -52,7 +57,7 @@ pub fn about(cause: &CauseFacts<'_>, facts: &Facts<'_>) -> Vec<Advice> {
         }
         Cause::ProcessMadvise => heap::memory_given_back(cause, facts),
         Cause::IoUringMadvise => vec![on_request(cause, facts)],
-        Cause::Migration | Cause::Userfaultfd | Cause::SoftDirty | Cause::Damon | Cause::Mmap => {
+        Cause::Migration | Cause::Userfaultfd | Cause::SoftDirty | Cause::Damon => {
             vec![on_request(cause, facts)]
         }
         Cause::Vmalloc | Cause::SetMemory | Cause::BpfMemory | Cause::ModuleMemory => vec![who_asks(cause)],
@@ -106,7 +111,7 @@ fn cow(cause: &CauseFacts<'_>, facts: &Facts<'_>) -> Advice {
     let sender = cause.sender.as_ref().map(|(task, _)| task.tgid);
     let forks = sender.map(|tgid| facts.sent_by(tgid, cause.class, &Cause::Fork));
     match forks {
-        Some(forks @ 1..) => new(
+        Some(forks @ FORKS_MIN..) => new(
             cause,
             "do not fork with this much memory: posix_spawn or vfork, or keep the parent small",
             &[format!("the same process forks: {} shootdowns of cause fork", count(forks))],
@@ -126,6 +131,11 @@ fn cow(cause: &CauseFacts<'_>, facts: &Facts<'_>) -> Advice {
             cause,
             "write each page once before the threads run (prefault), and lock it",
             &[match none {
+                Some(forks @ 1..) => format!(
+                    "the same process forks: {} shootdowns of cause fork; if these writes follow a fork, they copy what the \
+                     child shares, and posix_spawn or vfork spares them",
+                    count(forks)
+                ),
                 Some(_) => "no shootdown by a fork of that process in this window: the pages are first writes to what was only read before, or to private mappings of files".into(),
                 None => "whether that process forks is not known: who sent was not watched".into(),
             }],
@@ -309,15 +319,6 @@ fn files(cause: &CauseFacts<'_>, facts: &Facts<'_>) -> Advice {
 }
 
 fn on_request(cause: &CauseFacts<'_>, facts: &Facts<'_>) -> Advice {
-    if cause.cause == Cause::Mmap && cause.linked_library("libjvm").is_some() {
-        return new(
-            cause,
-            "let the Java heap keep its size: no memory given back and taken again",
-            &[],
-            "java -Xms SIZE -Xmx SIZE … (both the same); or -XX:-ShenandoahUncommit, -XX:-ZUncommit".into(),
-            "the process keeps its largest size; -XX:+AlwaysPreTouch takes it at once",
-        );
-    }
     let change = match cause.cause {
         Cause::GuardInstall => "install guards once, and keep them, instead of with each use",
         Cause::Migration => "move pages once, before the work (numactl), not while it runs",

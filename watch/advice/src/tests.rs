@@ -5,7 +5,7 @@ use crate::{advise, Advice};
 use ceasefire_watch_model::{
     testing, Batching, Cause, Class, Kind, Range, Sender, Shootdown, Site, Snapshot, Tally, Task,
 };
-use ceasefire_watch_record::Environment;
+use ceasefire_watch_record::{Environment, Process};
 
 fn tally(n: u64) -> Tally {
     Tally { shootdowns: n, targets: n, ..Tally::default() }
@@ -90,4 +90,64 @@ fn a_cause_of_two_classes_is_advised_on_by_class() {
     let evidence: Vec<&str> = pieces.iter().map(|advice| advice.evidence[0].as_str()).collect();
     assert!(evidence[0].starts_with("149 of 150 shootdowns"), "{evidence:?}");
     assert!(evidence[1].starts_with("249 of 250 shootdowns"), "{evidence:?}");
+}
+
+/// Process 7 runs Java, and was started like that; what is advised, if anything.
+fn java_command(arguments: &str, variables: &[&str]) -> Option<String> {
+    let process = Process {
+        tgid: 7,
+        command: format!("java {arguments} Main -Xmx9g").split(' ').map(str::to_string).collect(),
+        libraries: vec!["libc.so.6".into(), "libjvm.so".into()],
+        variables: variables.iter().map(|text| text.to_string()).collect(),
+        ..Process::default()
+    };
+    let window = window(&[(Class::User, Cause::Mmap, 1000)]);
+    let all = advise(&window, &Environment::default(), &[process], None);
+    about(&all, "mmap").first().map(|advice| advice.command.clone())
+}
+
+#[test]
+fn a_java_heap_is_advised_on_as_far_as_it_is_not_set_up() {
+    let command = |words: &str| Some(format!("JAVA_TOOL_OPTIONS=\"{words}\" COMMAND"));
+    let huge = "-XX:+UseTransparentHugePages";
+    assert_eq!(java_command("-Xmx2g", &[]), command(&format!("-Xms2g -Xmx2g {huge}")));
+    assert_eq!(java_command("-Xms2g -Xmx2g", &[]), command(huge));
+    assert_eq!(java_command(&format!("-Xmx2g {huge}"), &[]), command("-Xms2g -Xmx2g"));
+    assert_eq!(java_command(&format!("-Xms2g -Xmx2g {huge}"), &[]), None);
+    assert_eq!(java_command("-Xms1g -Xmx2g", &["_JAVA_OPTIONS=-Xmx1g"]), command(huge), "it comes last");
+    assert_eq!(
+        java_command("-Da=b", &["JAVA_TOOL_OPTIONS=-Xss1m"]),
+        command(&format!("-Xss1m -XmsSIZE -XmxSIZE {huge}"))
+    );
+}
+
+#[test]
+fn threads_that_end_are_not_told_to_set_up_malloc() {
+    let ended = |tid: u32| Sender {
+        task: Task { tid, ..task() },
+        user_stack: Some(1),
+        ..testing::sender(tid, Cause::MadviseDontneed, 2)
+    };
+    let main = Sender { task: task(), user_stack: Some(1), ..testing::sender(7, Cause::Munmap, 300) };
+    let rows = [(Class::User, Cause::MadviseDontneed, 200), (Class::User, Cause::Munmap, 300)];
+    let mut window = window(&rows);
+    window.senders = (100..200).map(ended).chain([main]).collect();
+    let frames = ["munmap (libc.so.6)", "libc.so.6+0x1"].map(String::from).to_vec();
+    window.stacks.user = [(1, frames)].into();
+    let process = |variable: &str| Process {
+        tgid: 7,
+        libraries: vec!["libc.so.6".into()],
+        variables: vec![variable.into()],
+        ..Process::default()
+    };
+    let command = |variable: &str, cause: &str| {
+        let all = advise(&window, &Environment::default(), &[process(variable)], None);
+        about(&all, cause).first().map(|advice| advice.command.clone())
+    };
+    let cache = "glibc.pthread.stack_cache_size=1073741824";
+    assert_eq!(command("A=b", "munmap"), Some(format!("GLIBC_TUNABLES={cache} COMMAND")));
+    let before = "GLIBC_TUNABLES=glibc.malloc.check=1";
+    assert_eq!(command(before, "munmap"), Some(format!("{before}:{cache} COMMAND")));
+    assert_eq!(command(&format!("GLIBC_TUNABLES={cache}"), "munmap"), None);
+    assert!(command("A=b", "madvise-dontneed").is_some_and(|command| command.contains("a pool of threads")));
 }

@@ -80,7 +80,7 @@ impl Describer {
 
     pub fn sender(&mut self, key: &wire::SenderKey, sender: &wire::Sender) -> Result<Sender> {
         let place = self.place(&key.site)?;
-        let user_stack = self.namer.user(key.user_stack, key.tgid)?;
+        let user_stack = self.namer.user(key.user_stack, key.user_top, key.tgid)?;
         Ok(Sender {
             task: task(key.tgid, key.tid, &sender.comm, sender.cgroup),
             cpu: key.cpu,
@@ -109,7 +109,7 @@ impl Describer {
             pad: 0,
         };
         let place = self.place(&key)?;
-        let user_stack = self.namer.user(event.user_stack, event.tgid)?;
+        let user_stack = self.namer.user(event.user_stack, event.user_top, event.tgid)?;
         let is_ranged = place.kind == Kind::Ranged;
         let slowest = task(0, event.slowest_tid, &event.slowest_comm, 0);
         Ok(Shootdown {

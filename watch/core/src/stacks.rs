@@ -2,26 +2,33 @@
 //! Stack ids to names. An id keeps its frames for as long as the probes are loaded, so each is named once.
 
 use crate::maps;
-use crate::user::Processes;
+use crate::user::{Processes, LOOK_AGAIN};
 use ceasefire_base::Result;
 use ceasefire_watch_model::symbols::{stem, Symbols};
 use ceasefire_watch_model::Stacks;
 use libbpf_rs::MapHandle;
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
 
 /// A probe's own frames are among so many.
 const PROBE_FRAMES: usize = 6;
+/// Ids of the probes' table are below.
+const USER_STACKS_MAX: u32 = 16_384;
 
 pub struct Namer {
     symbols: Symbols,
     processes: Processes,
     kernel: MapHandle,
     user: MapHandle,
+    /// By stack, and what lay on top of it.
+    named: HashMap<(u32, u64), Named>,
     pub known: Stacks,
 }
 
 impl Namer {
     pub fn new(symbols: Symbols, kernel: MapHandle, user: MapHandle) -> Namer {
-        Namer { symbols, processes: Processes::new(), kernel, user, known: Stacks::default() }
+        let (processes, known) = (Processes::new(), Stacks::default());
+        Namer { symbols, processes, kernel, user, named: HashMap::new(), known }
     }
 
     /// Of a call, by the lower half of its address: kernel code lies where the upper half is all ones.
@@ -45,13 +52,48 @@ impl Namer {
         Ok(self.known.kernel.get(&id).map_or(&[], Vec::as_slice))
     }
 
-    /// The id of a user stack, if there is one; its frames are known then.
-    pub fn user(&mut self, id: i32, tgid: u32) -> Result<Option<u32>> {
-        let Ok(id) = u32::try_from(id) else { return Ok(None) };
-        if !self.known.user.contains_key(&id) {
-            let frames = self.processes.frames(tgid, &maps::stack(&self.user, id)?);
-            self.known.user.insert(id, frames);
+    /// The id of a user stack, if there is one; its frames are known then. `top`: what lay on top of it.
+    pub fn user(&mut self, id: i32, top: u64, tgid: u32) -> Result<Option<u32>> {
+        let Ok(stack) = u32::try_from(id) else { return Ok(None) };
+        let before = self.named.get(&(stack, top));
+        if let Some(named) = before.filter(|named| !named.is_due()) {
+            return Ok(Some(named.id));
         }
+        let frames = self.processes.frames(tgid, &maps::stack(&self.user, stack)?, top);
+        // One stack with several callers of a thin call stands for several.
+        let new_id = match frames.has_top {
+            true => USER_STACKS_MAX + self.named.len() as u32,
+            false => stack,
+        };
+        let named = match before {
+            Some(before) => before.again(frames.bare),
+            None => Named { id: new_id, bare: frames.bare, at: Instant::now(), pause: LOOK_AGAIN },
+        };
+        // A process that has ended meanwhile has fewer names than it had.
+        if before.map_or(true, |before| frames.bare < before.bare) {
+            self.known.user.insert(named.id, frames.names);
+        }
+        let id = named.id;
+        self.named.insert((stack, top), named);
         Ok(Some(id))
+    }
+}
+
+/// A user stack whose frames were looked for.
+struct Named {
+    id: u32,
+    /// Frames that may get a name yet.
+    bare: usize,
+    at: Instant,
+    pause: Duration,
+}
+
+impl Named {
+    fn is_due(&self) -> bool {
+        self.bare > 0 && self.at.elapsed() >= self.pause
+    }
+
+    fn again(&self, bare: usize) -> Named {
+        Named { id: self.id, bare: bare.min(self.bare), at: Instant::now(), pause: 2 * self.pause }
     }
 }

@@ -4,55 +4,150 @@
 //! its own process.
 
 use blazesym::symbolize::source::{Elf, Source};
-use blazesym::symbolize::{Input, Symbolizer};
+use blazesym::symbolize::{Input, Sym, Symbolizer};
+use ceasefire_watch_model::jit::JitNames;
+use ceasefire_watch_model::thin::is_thin;
 use ceasefire_watch_model::user::{Mapping, Mappings};
 use std::collections::HashMap;
 use std::fmt::{self, Write};
-use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::fs::{self, File, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::time::{Duration, Instant};
 
 /// Processes whose mappings and files are remembered; more are read again.
 const PROCESSES_MAX: usize = 256;
 /// Bytes of a function's name; the rest is dropped.
 const NAME_MAX: usize = 256;
+/// Of a thin system call, from its function's start.
+const THIN_BYTES_MAX: usize = 64;
+/// Of a list of names that a program has written, and of all of them in memory.
+const JIT_BYTES_MAX: u64 = 16 << 20;
+/// Between two looks at what a process maps, or has written, for an address that was not there.
+pub const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 pub struct Processes {
     symbolizer: Symbolizer,
-    mappings: HashMap<u32, Mappings>,
+    of: HashMap<u32, Process>,
+}
+
+struct Process {
+    mappings: Mappings,
+    jit: JitNames,
+    looked: Instant,
 }
 
 impl Processes {
     pub fn new() -> Processes {
         let builder = Symbolizer::builder().enable_code_info(false).enable_inlined_fns(false);
-        Processes { symbolizer: builder.enable_demangling(false).build(), mappings: HashMap::new() }
+        Processes { symbolizer: builder.enable_demangling(false).build(), of: HashMap::new() }
     }
 
-    /// A process that has ended before anybody looked leaves bare addresses.
-    pub fn frames(&mut self, tgid: u32, addresses: &[u64]) -> Vec<String> {
-        if self.mappings.len() >= PROCESSES_MAX && !self.mappings.contains_key(&tgid) {
+    /// `top`: what lay on top of the stack. A process that has ended before anybody looked leaves bare addresses.
+    pub fn frames(&mut self, tgid: u32, addresses: &[u64], top: u64) -> Frames {
+        let jit_bytes: usize = self.of.values().map(|process| process.jit.bytes()).sum();
+        let is_new = !self.of.contains_key(&tgid);
+        if is_new && (self.of.len() >= PROCESSES_MAX || jit_bytes as u64 >= JIT_BYTES_MAX) {
             *self = Processes::new();
         }
-        let mappings = self.mappings.entry(tgid).or_insert_with(|| {
-            Mappings::parse(&fs::read_to_string(format!("/proc/{tgid}/maps")).unwrap_or_default())
-        });
-        let frame = |address: &u64| match mappings.find(*address) {
-            Some(mapping) => {
-                mapping.frame(*address, function(&self.symbolizer, tgid, mapping, *address).as_deref())
-            }
-            None => format!("{address:#x}"),
-        };
-        addresses.iter().map(frame).collect()
+        let process = self.of.entry(tgid).or_insert_with(|| Process::of(tgid));
+        // What was mapped or written since: libraries are loaded, code is made.
+        if process.looked.elapsed() >= LOOK_AGAIN && addresses.iter().any(|address| process.lacks(*address)) {
+            *process = Process::of(tgid);
+        }
+        let symbolizer = &self.symbolizer;
+        let top = (top != 0 && is_in_thin_call(symbolizer, tgid, process, addresses)).then_some(top);
+        let (first, others) = addresses.split_at(addresses.len().min(1));
+        let mut all: Vec<u64> = first.iter().chain(&top).chain(others).copied().collect();
+        let bare = all.iter().filter(|address| process.lacks(**address)).count();
+        // Code without frame pointers keeps data where they would be: what follows is no frame.
+        let end = all.iter().position(|address| process.mappings.find(*address).is_none());
+        if let Some(end) = end.filter(|end| *end > 0) {
+            all.truncate(end);
+        }
+        Frames {
+            names: all.iter().map(|address| process.frame(symbolizer, tgid, *address)).collect(),
+            bare,
+            has_top: top.is_some(),
+        }
     }
 }
 
-fn function(symbolizer: &Symbolizer, tgid: u32, mapping: &Mapping, address: u64) -> Option<String> {
+/// Of one user stack, innermost first.
+pub struct Frames {
+    pub names: Vec<String>,
+    /// Those of no file, and without a name so far.
+    pub bare: usize,
+    /// The word on top of the stack is one of them: the first is in a thin system call, and that called it.
+    pub has_top: bool,
+}
+
+impl Process {
+    fn of(tgid: u32) -> Process {
+        let mappings = Mappings::parse(&fs::read_to_string(format!("/proc/{tgid}/maps")).unwrap_or_default());
+        let jit = jit_text(tgid).map_or_else(JitNames::default, |text| JitNames::parse(&text, NAME_MAX));
+        Process { mappings, jit, looked: Instant::now() }
+    }
+
+    fn lacks(&self, address: u64) -> bool {
+        self.mappings.find(address).map_or(true, Mapping::is_anonymous)
+            && self.jit.name(address.saturating_sub(1)).is_none()
+    }
+
+    fn frame(&self, symbolizer: &Symbolizer, tgid: u32, address: u64) -> String {
+        match self.mappings.find(address) {
+            Some(mapping) if !mapping.is_anonymous() => {
+                let found = symbol(symbolizer, tgid, mapping, address);
+                mapping.frame(address, found.map(|symbol| demangled(&symbol.name)).as_deref())
+            }
+            Some(mapping) => mapping.jit_frame(address, tgid, self.jit.name(address.saturating_sub(1))),
+            None => format!("{address:#x}"),
+        }
+    }
+}
+
+fn symbol<'a>(symbolizer: &'a Symbolizer, tgid: u32, mapping: &Mapping, address: u64) -> Option<Sym<'a>> {
     let source = Source::Elf(Elf::new(file(tgid, mapping)?));
     // A return address: the byte before belongs to the call.
     let offset = mapping.offset(address).saturating_sub(1);
     let found = symbolizer.symbolize_single(&source, Input::FileOffset(offset)).ok()?;
     // One without a size says where something begins, not that it reaches this far.
-    let symbol = found.as_sym().filter(|symbol| symbol.size.is_some())?;
-    Some(demangled(&symbol.name))
+    found.into_sym().filter(|symbol| symbol.size.is_some())
+}
+
+fn is_in_thin_call(symbolizer: &Symbolizer, tgid: u32, process: &Process, addresses: &[u64]) -> bool {
+    let code = || {
+        let address = *addresses.first()?;
+        let mapping = process.mappings.find(address).filter(|mapping| !mapping.is_anonymous())?;
+        // Up to and with the byte before `address`.
+        let length = symbol(symbolizer, tgid, mapping, address)?.offset + 1;
+        let start =
+            mapping.offset(address).checked_sub(length as u64).filter(|_| length <= THIN_BYTES_MAX)?;
+        let mut code = vec![0; length];
+        File::open(file(tgid, mapping)?).ok()?.read_exact_at(&mut code, start).ok()?;
+        Some(code)
+    };
+    code().is_some_and(|code| is_thin(&code))
+}
+
+/// What a process has written of its own code, in its own file system and under its own number there. It is anybody's text:
+/// only a plain file of that user's, or of root's, and not endless.
+fn jit_text(tgid: u32) -> Option<String> {
+    let status = fs::read_to_string(format!("/proc/{tgid}/status")).ok()?;
+    let number =
+        status.lines().find_map(|line| line.strip_prefix("NSpid:"))?.split_whitespace().last()?.to_string();
+    let path = format!("/proc/{tgid}/root/tmp/perf-{number}.map");
+    // A pipe would keep us waiting.
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
+    let meta = file.metadata().ok().filter(|meta| meta.is_file())?;
+    let user = fs::metadata(format!("/proc/{tgid}")).ok()?.uid();
+    if meta.uid() != 0 && meta.uid() != user {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    file.take(JIT_BYTES_MAX).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// What is mapped, also if it was replaced or lies in a container; where we may not follow that, or the process has ended,
@@ -127,8 +222,58 @@ mod tests {
     #[test]
     fn our_own_code_is_named_from_our_own_file() {
         let here = our_own_code_is_named_from_our_own_file as fn() as usize as u64 + 1;
-        let frames = Processes::new().frames(std::process::id(), &[here, 1]);
+        let frames = Processes::new().frames(std::process::id(), &[here, 1], 0).names;
         assert!(frames[0].contains("::our_own_code_is_named_from_our_own_file ("), "{frames:?}");
-        assert_eq!(frames[1], "0x1");
+        assert_eq!(frames.len(), 1, "1 is no code");
+        assert_eq!(
+            Processes::new().frames(u32::MAX, &[here, 1], 0).names,
+            [format!("{here:#x}"), "0x1".into()]
+        );
+    }
+
+    /// getppid() is as thin as a call can be; memcpy() is none.
+    #[test]
+    fn who_called_a_thin_call_is_a_frame_and_what_lies_on_top_of_another_stack_is_none() {
+        let here =
+            who_called_a_thin_call_is_a_frame_and_what_lies_on_top_of_another_stack_is_none as fn() as usize;
+        let returns = |function: usize| {
+            // SAFETY: code of the C library, which is mapped and longer than that.
+            let code = unsafe { std::slice::from_raw_parts(function as *const u8, 32) };
+            code.windows(2).position(|two| two == [0x0f, 0x05]).map(|at| (function + at + 2) as u64)
+        };
+        let thin = returns(libc::getppid as *const () as usize).expect("its system call");
+        let of = |first: u64| Processes::new().frames(std::process::id(), &[first, 1], here as u64 + 1);
+        let Frames { names, has_top, .. } = of(thin);
+        assert!(has_top && names.len() == 2 && names[1].contains("who_called_a_thin_call"), "{names:?}");
+        let Frames { names, has_top, .. } = of(libc::memcpy as *const () as u64 + 8);
+        assert!(!has_top && names.len() == 1, "{names:?}");
+    }
+
+    #[test]
+    fn code_made_at_run_time_has_the_name_that_its_program_wrote() {
+        let length = 4096;
+        // SAFETY: a fresh mapping, which is not run.
+        let code = unsafe {
+            let executable = libc::PROT_READ | libc::PROT_EXEC;
+            libc::mmap(
+                std::ptr::null_mut(),
+                length,
+                executable,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        } as u64;
+        let own = std::process::id();
+        let map = format!("/tmp/perf-{own}.map");
+        let frames = || Processes::new().frames(own, &[code + 8], 0).names;
+        assert!(frames()[0].ends_with(&format!(" (no perf-{own}.map)")), "{:?}", frames());
+        fs::write(&map, format!("{code:x} 10 Hot::loop\n")).expect("written");
+        assert_eq!(frames(), [format!("Hot::loop (perf-{own}.map)")]);
+        fs::remove_file(&map).expect("removed");
+        // A link may lead anywhere.
+        std::os::unix::fs::symlink("/etc/passwd", &map).expect("linked");
+        assert_eq!(jit_text(own), None);
+        fs::remove_file(&map).expect("removed");
     }
 }

@@ -113,6 +113,7 @@ plain! {
         pub tid: u32,
         pub user_stack: i32,
         pub cpu: u32,
+        pub user_top: u64,
         pub site: SiteKey,
     }
     pub struct Sender {
@@ -187,6 +188,7 @@ plain! {
         pub address: u64,
         pub pages: u64,
         pub cgroup: u64,
+        pub user_top: u64,
         pub mask: [u64; MASK_WORDS],
         pub targets: u32,
         pub answered: u32,

@@ -10,6 +10,8 @@ pub mod counts;
 pub mod coverage;
 pub mod histogram;
 pub mod interrupts;
+pub mod java;
+pub mod jit;
 pub mod maximum;
 pub mod neighbours;
 mod open;
@@ -23,6 +25,7 @@ pub mod sum;
 pub mod symbols;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+pub mod thin;
 pub mod user;
 
 pub use bursts::{Bursts, Moment};

@@ -30,6 +30,20 @@ impl Mapping {
         (address - self.start).saturating_add(self.offset)
     }
 
+    /// Code without a file: made at run time.
+    pub fn is_anonymous(&self) -> bool {
+        self.path.is_empty()
+    }
+
+    /// Where it has no name, what would have it is said.
+    pub fn jit_frame(&self, address: u64, pid: u32, name: Option<&str>) -> String {
+        let frame = match name {
+            Some(name) => format!("{name} (perf-{pid}.map)"),
+            None => format!("{address:#x} (no perf-{pid}.map)"),
+        };
+        frame.replace(char::is_control, "?")
+    }
+
     pub fn frame(&self, address: u64, function: Option<&str>) -> String {
         let object = self.path.rsplit('/').next().unwrap_or_default();
         let frame = match function {
@@ -55,11 +69,11 @@ fn mapping(line: &str) -> Option<Mapping> {
     let (flags, offset) = (words.next()?, words.next()?);
     flags.contains('x').then_some(())?;
     let inode = words.nth(1)?.parse().ok()?;
-    let path = words.next()?.trim_start();
+    let path = words.next().unwrap_or_default().trim_start();
     let path = path.strip_suffix(" (deleted)").unwrap_or(path);
     let number = |text: &str| u64::from_str_radix(text, 16).ok();
     let (start, end, offset) = (number(start)?, number(end)?, number(offset)?);
-    (!path.is_empty()).then(|| Mapping { start, end, offset, inode, path: path.into() })
+    Some(Mapping { start, end, offset, inode, path: path.into() })
 }
 
 #[cfg(test)]
@@ -77,7 +91,10 @@ mod tests {
         let libc = mappings.find(0x7f10).expect("libc");
         assert_eq!(libc.frame(0x7f10, None), "libc.so.6+0x1010");
         assert_eq!(libc.frame(0x7f10, Some("madvise")), "madvise (libc.so.6)");
-        assert!([0x9010, 0xa010].into_iter().all(|address| mappings.find(address).is_none()));
+        assert!(mappings.find(0x9010).is_none(), "no code");
+        let made = mappings.find(0xa010).filter(|mapping| mapping.is_anonymous()).expect("made at run time");
+        assert_eq!(made.jit_frame(0xa010, 7, None), "0xa010 (no perf-7.map)");
+        assert_eq!(made.jit_frame(0xa010, 7, Some("A::f\n")), "A::f? (perf-7.map)");
         assert_eq!(mappings.find(0xb010).expect("app").frame(0xb010, Some("f")), "f (my ?app)");
     }
 

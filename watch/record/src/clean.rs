@@ -137,6 +137,13 @@ impl Clean for Process {
         for built in &mut self.built_with {
             built.name.clean();
             built.variable.clean();
+            built.version.clean();
+        }
+        self.runtimes.truncate(LIST_MAX);
+        for runtime in &mut self.runtimes {
+            runtime.name.clean();
+            runtime.version.clean();
+            runtime.detail.clean();
         }
         self.comm.clean();
         self.cpus_allowed.clean();

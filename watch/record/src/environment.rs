@@ -43,10 +43,42 @@ pub struct Process {
     pub cpus_allowed: String,
     /// Objects mapped that are allocators or runtimes, by file name.
     pub libraries: Vec<String>,
-    /// Variables that set up an allocator.
+    /// Variables that set up an allocator or a runtime.
     pub variables: Vec<String>,
     /// Allocators and runtimes within the program itself.
     pub built_with: Vec<Built>,
+    /// What runs it, and the C library.
+    pub runtimes: Vec<Runtime>,
+}
+
+impl Process {
+    /// "java 17.0.15 (collector G1), glibc 2.36"
+    pub fn runs_on(&self) -> String {
+        let one = |runtime: &Runtime| {
+            let parts = [runtime.version.as_deref(), runtime.detail.as_deref()];
+            [runtime.name.as_str()]
+                .into_iter()
+                .chain(parts.into_iter().flatten())
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        self.runtimes.iter().map(one).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Of a variable that it was started with.
+    pub fn variable(&self, name: &str) -> Option<&str> {
+        self.variables.iter().find_map(|text| text.strip_prefix(name)?.strip_prefix('='))
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Runtime {
+    pub name: String,
+    /// As its files say it.
+    pub version: Option<String>,
+    /// In words: "(collector G1)".
+    pub detail: Option<String>,
 }
 
 /// An allocator or a runtime that is part of a program.
@@ -56,6 +88,7 @@ pub struct Built {
     pub name: String,
     /// The variable that this build of it listens to.
     pub variable: Option<String>,
+    pub version: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -77,7 +77,7 @@ fn user_stacks(window: &Snapshot, site: &Site) -> String {
     text
 }
 
-/// `comm;outermost;…;innermost COUNT`, one line a stack, counting targets; a class other than `user` is the root.
+/// `comm;outermost;…;innermost COUNT` (a `;` of a name is a `:` here), one line a stack, counting targets; a class other than `user` is the root.
 pub fn folded(window: &Snapshot) -> String {
     let senders = window.senders.iter().filter(|sender| sender.class != Class::Own);
     let sums: Counts<_> = senders.map(|sender| (fold(window, sender), sender.tally.targets)).collect();
@@ -90,7 +90,7 @@ fn fold(window: &Snapshot, sender: &Sender) -> String {
     let class = (sender.class != Class::User).then(|| sender.class.name().to_string());
     let mut frames: Vec<String> = class.into_iter().collect();
     frames.push(sender.task.comm.replace([';', ' '], "_"));
-    frames.extend(user.into_iter().flatten().rev().cloned());
+    frames.extend(user.into_iter().flatten().rev().map(|frame| frame.replace(';', ":")));
     frames.extend(kernel.into_iter().flatten().rev().cloned());
     frames.join(";")
 }

@@ -4,6 +4,7 @@
 use super::object::Object;
 use super::{elf, Program};
 use crate::Kind;
+use ceasefire_watch_model::java;
 use std::path::Path;
 
 /// Server class, where the JVM chooses G1: at least so many CPUs and so much memory.
@@ -97,7 +98,7 @@ fn sanitizer(objects: &[Object]) -> Option<String> {
 }
 
 /// The library says it: "GNU C Library (…) stable release version 2.36."
-fn glibc_version(path: &Path) -> Option<String> {
+pub fn glibc_version(path: &Path) -> Option<String> {
     let bytes = super::object::read(path)?;
     let mark = b"release version ";
     let at = super::object::find(&bytes, mark)? + mark.len();
@@ -107,7 +108,7 @@ fn glibc_version(path: &Path) -> Option<String> {
 }
 
 /// `python3.11`, `libpython3.11.so.1.0`.
-fn python_version(name: &str) -> Option<String> {
+pub fn python_version(name: &str) -> Option<String> {
     let rest = name.trim_start_matches("lib").strip_prefix("python")?;
     let parts: Vec<&str> = rest.splitn(3, '.').collect();
     let minor = parts.get(1)?;
@@ -122,7 +123,7 @@ fn is_free_threaded(name: &str) -> bool {
 }
 
 /// Of the file `release` beside `bin`.
-fn jdk_version(java: &Path) -> Option<String> {
+pub fn jdk_version(java: &Path) -> Option<String> {
     let text = std::fs::read_to_string(java.parent()?.parent()?.join("release")).ok()?;
     let value = text.lines().find_map(|line| line.strip_prefix("JAVA_VERSION="))?;
     Some(value.trim_matches('"').to_string())
@@ -130,79 +131,35 @@ fn jdk_version(java: &Path) -> Option<String> {
 
 /// As the JVM chooses: the last flag, else by the machine.
 fn collector(program: &Program) -> Kind {
-    let flags = [
-        ("Serial", Kind::JvmSerial),
-        ("Parallel", Kind::JvmParallel),
-        ("G1", Kind::JvmG1),
-        ("Z", Kind::JvmZ),
-        ("Shenandoah", Kind::JvmShenandoah),
-    ];
-    let words = java_options(program);
-    let chosen = words.iter().rev().find_map(|word| {
-        let name = word.strip_prefix("-XX:+Use")?.strip_suffix("GC")?;
-        flags.iter().find(|(flag, _)| *flag == name).map(|(_, kind)| *kind)
-    });
-    chosen.unwrap_or_else(|| {
-        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-        match cpus >= SERVER_CPUS && memory_kib().unwrap_or(u64::MAX) >= SERVER_MEMORY_KIB {
-            true => Kind::JvmG1,
-            false => Kind::JvmSerial,
+    match java::collector(&java_options(program)) {
+        Some("Serial") => Kind::JvmSerial,
+        Some("Parallel") => Kind::JvmParallel,
+        Some("G1") => Kind::JvmG1,
+        Some("ZGC") => Kind::JvmZ,
+        Some("Shenandoah") => Kind::JvmShenandoah,
+        _ => {
+            let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+            match cpus >= SERVER_CPUS && memory_kib().unwrap_or(u64::MAX) >= SERVER_MEMORY_KIB {
+                true => Kind::JvmG1,
+                false => Kind::JvmSerial,
+            }
         }
-    })
+    }
 }
 
 /// In the order in which the JVM reads them; the last one wins.
 pub fn java_options(program: &Program) -> Vec<String> {
-    let of = |name: &str| {
-        let value = program.environment.get(name).map(String::as_str).unwrap_or_default();
-        value.split_whitespace().map(str::to_string).collect::<Vec<_>>()
-    };
-    let mut all = of("JAVA_TOOL_OPTIONS");
-    all.extend(of("JDK_JAVA_OPTIONS"));
-    all.extend(java_arguments(&program.arguments));
-    all.extend(of("_JAVA_OPTIONS"));
-    all
-}
-
-/// What follows the class, the module or the jar is the application's.
-fn java_arguments(arguments: &[String]) -> Vec<String> {
-    let mut own = Vec::new();
-    let mut words = arguments.iter();
-    while let Some(word) = words.next().filter(|word| word.starts_with(['-', '@'])) {
-        match word.as_str() {
-            "-m" | "--module" => break,
-            word if JAVA_WITH_VALUE.contains(&word) => drop(words.next()),
-            word => own.push(word.to_string()),
-        }
-    }
-    own
-}
-
-/// Options of java(1) whose value is a word of its own.
-const JAVA_WITH_VALUE: [&str; 13] = [
-    "-cp",
-    "-classpath",
-    "--class-path",
-    "-p",
-    "--module-path",
-    "--upgrade-module-path",
-    "--add-modules",
-    "--limit-modules",
-    "--add-exports",
-    "--add-opens",
-    "--add-reads",
-    "--patch-module",
-    "--enable-native-access",
-];
-
-fn memory_kib() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?.trim().split(' ').next()?.parse().ok()
+    java::options(|name| program.environment.get(name).map(String::as_str), &program.arguments)
 }
 
 /// What the largest heap is, where that is given. The JVM's own choice, a quarter of memory, is nothing to be touched unasked.
 pub fn java_heap(program: &Program) -> Option<String> {
-    java_options(program).iter().rev().find_map(|word| word.strip_prefix("-Xmx").map(str::to_string))
+    java::heap(&java_options(program)).map(str::to_string)
+}
+
+fn memory_kib() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?.trim().split(' ').next()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -228,20 +185,6 @@ mod tests {
         program.arguments.clear();
         assert_eq!(collector(&program), Kind::JvmShenandoah);
         assert_eq!(java_heap(&program), Some("1g".into()));
-    }
-
-    #[test]
-    fn what_the_application_is_given_is_not_the_jvms() {
-        let heap = |line: &str, last: &str| {
-            let arguments = line.split(' ').map(str::to_string).collect();
-            let environment = [("_JAVA_OPTIONS".to_string(), last.to_string())].into();
-            java_heap(&Program { arguments, environment, ..Program::default() })
-        };
-        assert_eq!(heap("-jar app.jar -Xmx9g", ""), None);
-        assert_eq!(heap("-jar -Xmx1g app.jar -Xmx9g", ""), Some("1g".into()));
-        assert_eq!(heap("-cp a:b -Xmx2g Main -Xmx9g", ""), Some("2g".into()));
-        assert_eq!(heap("@options -p mods -Xmx3g -m m/Main -Xmx9g", ""), Some("3g".into()));
-        assert_eq!(heap("-Xmx2g Main", "-Xmx4g"), Some("4g".into()), "it comes last");
     }
 
     #[test]

@@ -9,7 +9,8 @@ mod object;
 mod process;
 
 pub use command::of_command;
-pub use kind::{java_heap, java_options};
+pub use elf::go_version;
+pub use kind::{glibc_version, java_heap, java_options, jdk_version, python_version};
 pub use libraries::{find_library, Search};
 pub use object::Object;
 pub use process::{mapped, of_process};

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Whose code it is: frames of programs with symbols, in four languages, have names. On this machine, as root.
+
+mod common;
+use common::{ceasefire, may_watch, run, skip, succeed, Scratch};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Of 100 frames.
+const NAMED_LEAST: f64 = 95.0;
+
+fn source(name: &str) -> PathBuf {
+    common::root().join("cli/tests/programs/names").join(name)
+}
+
+/// False, and a skip is noted, where there is no such compiler.
+fn compile(compiler: &str, args: &[&str], source: &Path) -> bool {
+    let mut command = Command::new(compiler);
+    command.args(args).arg(source).env("GOFLAGS", "-mod=mod").env("GO111MODULE", "off");
+    if Command::new(compiler).arg("--help").output().is_err() {
+        skip("watch names", &format!("{compiler} is not installed"));
+        return false;
+    }
+    let said = run(&mut command);
+    assert_eq!(said.code, 0, "{compiler}: {}{}", said.stdout, said.stderr);
+    true
+}
+
+/// User frames and how many received each stands for, from folded stacks: those of an object, or bare addresses.
+fn user_frames(folded: &str) -> Vec<(String, u64)> {
+    let mut all = Vec::new();
+    for line in folded.lines() {
+        let (stack, received) = line.rsplit_once(' ').expect("a count");
+        let received = received.parse().expect("a number");
+        let is_user = |frame: &&str| frame.ends_with(')') || frame.starts_with("0x") || frame.contains("+0x");
+        let frames = stack.split(';').filter(is_user).map(|frame| (frame.to_string(), received));
+        all.extend(frames);
+    }
+    all
+}
+
+/// Percent of the frames of `objects`, and of those that lie nowhere, that have names.
+fn named(frames: &[(String, u64)], objects: &[&str]) -> f64 {
+    let sum = |which: &dyn Fn(&str) -> bool| -> u64 {
+        frames.iter().filter(|(frame, _)| which(frame)).map(|(_, received)| received).sum()
+    };
+    let is_bare = |frame: &str| frame.starts_with("0x");
+    let of_objects = |frame: &str| objects.iter().any(|object| frame.contains(object));
+    let (all, without) = (
+        sum(&|frame| is_bare(frame) || of_objects(frame)),
+        sum(&|frame| is_bare(frame) || of_objects(frame) && frame.contains("+0x")),
+    );
+    assert!(all > 0, "no frame of {objects:?}: {frames:?}");
+    100.0 * (all - without) as f64 / all as f64
+}
+
+/// None, and a skip is noted, where the two threads never ran at once.
+fn storm(cause: &str, command: &[&str]) -> Option<Vec<(String, u64)>> {
+    let comm = Path::new(command[0]).file_name().expect("a name").to_string_lossy();
+    let watch = ["watch", "stacks", "--user-stacks", "--folded", "--cause", cause, "--comm", &comm, "--"];
+    let args = [&watch, command].concat();
+    for _ in 0..5 {
+        let frames = user_frames(&succeed(&mut ceasefire(&args)).stdout);
+        if !frames.is_empty() {
+            return Some(frames);
+        }
+    }
+    skip("watch storms", "other programs had the victim's CPU in each of five tries");
+    None
+}
+
+/// Each function between main() and the C library's thin call, the one that called it as well.
+fn all_are_there(frames: &[(String, u64)], functions: &[&str]) {
+    for function in functions {
+        assert!(frames.iter().any(|(frame, _)| frame.contains(function)), "{function}: {frames:?}");
+    }
+}
+
+#[test]
+fn frames_of_a_c_program_have_names_and_who_called_is_among_them() {
+    if !may_watch() {
+        return;
+    }
+    let scratch = Scratch::new("names-c");
+    let program = scratch.0.join("storm").to_string_lossy().into_owned();
+    let args = ["-O2", "-fno-omit-frame-pointer", "-pthread", "-o", &program];
+    if compile("cc", &args, &source("storm.c")) {
+        let Some(frames) = storm("madvise-dontneed", &[&program, "20000"]) else { return };
+        all_are_there(
+            &frames,
+            &["madvise", "storm_inner (", "storm_middle (", "storm_outer (", "main (storm)"],
+        );
+        let share = named(&frames, &["(storm)", "storm+0x"]);
+        assert!(share >= NAMED_LEAST, "{share} %: {frames:?}");
+    }
+}
+
+#[test]
+fn frames_of_a_rust_program_have_names() {
+    if !may_watch() {
+        return;
+    }
+    let scratch = Scratch::new("names-rust");
+    let program = scratch.0.join("storm").to_string_lossy().into_owned();
+    let args = ["--edition", "2021", "-O", "-C", "force-frame-pointers=yes", "-o", &program];
+    if compile("rustc", &args, &source("storm.rs")) {
+        let Some(frames) = storm("madvise-dontneed", &[&program, "20000"]) else { return };
+        all_are_there(&frames, &["madvise", "Area::storm_inner (", "Area::storm_middle (", "storm::main ("]);
+        let share = named(&frames, &["(storm)", "storm+0x"]);
+        assert!(share >= NAMED_LEAST, "{share} %: {frames:?}");
+    }
+}
+
+#[test]
+fn frames_of_a_go_program_have_names() {
+    if !may_watch() {
+        return;
+    }
+    let scratch = Scratch::new("names-go");
+    let program = scratch.0.join("storm").to_string_lossy().into_owned();
+    if compile("go", &["build", "-o", &program], &source("storm.go")) {
+        let Some(frames) = storm("madvise-dontneed", &[&program, "20000"]) else { return };
+        all_are_there(
+            &frames,
+            &["syscall.Madvise (", "main.stormInner (", "main.stormOuter (", "main.main ("],
+        );
+        let share = named(&frames, &["(storm)", "storm+0x"]);
+        assert!(share >= NAMED_LEAST, "{share} %: {frames:?}");
+    }
+}
+
+/// Its code is made at run time; its names are what jcmd writes while it runs.
+#[test]
+fn frames_of_a_java_program_have_the_names_that_it_wrote() {
+    if !may_watch() {
+        return;
+    }
+    let scratch = Scratch::new("names-java");
+    let directory = scratch.0.to_string_lossy().into_owned();
+    // Not in memory: only what is written back is protected first.
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("names-java.data").to_string_lossy().into_owned();
+    if compile("javac", &["-d", &directory], &source("Storm.java")) {
+        // All is compiled at once and stays where it is; what is interpreted has no names of its own.
+        let java = ["java", "-XX:+PreserveFramePointer", "-Xcomp", "-XX:TieredStopAtLevel=1"];
+        let (quiet, inlining) = ("-XX:CompileCommand=quiet", "-XX:CompileCommand=dontinline,Storm::*");
+        let java = [&java[..], &[quiet, inlining, "-cp", &directory, "Storm", "150", &file]].concat();
+        let Some(frames) = storm("msync", &java) else { return };
+        std::fs::remove_file(&file).expect("written by it");
+        all_are_there(&frames, &["msync", "Storm.stormInner(", "Storm.stormOuter(", "Storm.main("]);
+        let share = named(&frames, &["perf-"]);
+        assert!(share >= NAMED_LEAST, "{share} %: {frames:?}");
+    }
+}
