@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 const PROBE_FRAMES: usize = 6;
 /// Ids of the probes' table are below.
 const USER_STACKS_MAX: u32 = 16_384;
+/// Stacks by what lay on top of them; a program may put there what it likes.
+const NAMED_MAX: usize = 2 * USER_STACKS_MAX as usize;
 
 pub struct Namer {
     symbols: Symbols,
@@ -55,6 +57,7 @@ impl Namer {
     /// The id of a user stack, if there is one; its frames are known then. `top`: what lay on top of it.
     pub fn user(&mut self, id: i32, top: u64, tgid: u32) -> Result<Option<u32>> {
         let Ok(stack) = u32::try_from(id) else { return Ok(None) };
+        let top = if self.named.len() < NAMED_MAX { top } else { 0 };
         let before = self.named.get(&(stack, top));
         if let Some(named) = before.filter(|named| !named.is_due()) {
             return Ok(Some(named.id));

@@ -11,7 +11,7 @@ use ceasefire_watch_model::user::{Mapping, Mappings};
 use std::collections::HashMap;
 use std::fmt::{self, Write};
 use std::fs::{self, File, OpenOptions};
-use std::io::Read;
+use std::io::{BufReader, Read};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::time::{Duration, Instant};
 
@@ -85,8 +85,9 @@ pub struct Frames {
 impl Process {
     fn of(tgid: u32) -> Process {
         let mappings = Mappings::parse(&fs::read_to_string(format!("/proc/{tgid}/maps")).unwrap_or_default());
-        let jit = jit_text(tgid).map_or_else(JitNames::default, |text| JitNames::parse(&text, NAME_MAX));
-        Process { mappings, jit, looked: Instant::now() }
+        let jit =
+            jit_file(tgid).map(|file| JitNames::read(BufReader::new(file.take(JIT_BYTES_MAX)), NAME_MAX));
+        Process { mappings, jit: jit.unwrap_or_default(), looked: Instant::now() }
     }
 
     fn lacks(&self, address: u64) -> bool {
@@ -132,7 +133,7 @@ fn is_in_thin_call(symbolizer: &Symbolizer, tgid: u32, process: &Process, addres
 
 /// What a process has written of its own code, in its own file system and under its own number there. It is anybody's text:
 /// only a plain file of that user's, or of root's, and not endless.
-fn jit_text(tgid: u32) -> Option<String> {
+fn jit_file(tgid: u32) -> Option<File> {
     let status = fs::read_to_string(format!("/proc/{tgid}/status")).ok()?;
     let number =
         status.lines().find_map(|line| line.strip_prefix("NSpid:"))?.split_whitespace().last()?.to_string();
@@ -142,12 +143,7 @@ fn jit_text(tgid: u32) -> Option<String> {
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
     let meta = file.metadata().ok().filter(|meta| meta.is_file())?;
     let user = fs::metadata(format!("/proc/{tgid}")).ok()?.uid();
-    if meta.uid() != 0 && meta.uid() != user {
-        return None;
-    }
-    let mut bytes = Vec::new();
-    file.take(JIT_BYTES_MAX).read_to_end(&mut bytes).ok()?;
-    Some(String::from_utf8_lossy(&bytes).into_owned())
+    (meta.uid() == 0 || meta.uid() == user).then_some(file)
 }
 
 /// What is mapped, also if it was replaced or lies in a container; where we may not follow that, or the process has ended,
@@ -273,7 +269,7 @@ mod tests {
         fs::remove_file(&map).expect("removed");
         // A link may lead anywhere.
         std::os::unix::fs::symlink("/etc/passwd", &map).expect("linked");
-        assert_eq!(jit_text(own), None);
+        assert!(jit_file(own).is_none());
         fs::remove_file(&map).expect("removed");
     }
 }

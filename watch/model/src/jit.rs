@@ -2,6 +2,8 @@
 //! Names of code that a program made at run time, from the text of its /tmp/perf-PID.map: lines of start, size (both hex)
 //! and name (Linux, tools/perf/Documentation/jit-interface.txt).
 
+use std::io::BufRead;
+
 /// Sorted by start; of two at one start the later line stands: code is made anew in the place of old.
 #[derive(Debug, Clone, Default)]
 pub struct JitNames {
@@ -11,10 +13,12 @@ pub struct JitNames {
 }
 
 impl JitNames {
-    /// `name_max`: bytes kept of each. Lines that say something else are left out.
-    pub fn parse(text: &str, name_max: usize) -> JitNames {
+    /// `name_max`: bytes kept of each. Lines that say something else, or cannot be read, are left out.
+    pub fn read(text: impl BufRead, name_max: usize) -> JitNames {
         let mut names = JitNames::default();
-        for (start, size, name) in text.lines().filter_map(line) {
+        for bytes in text.split(b'\n').map_while(Result::ok) {
+            let text = String::from_utf8_lossy(&bytes);
+            let Some((start, size, name)) = line(&text) else { continue };
             let end =
                 (0..=name_max.min(name.len())).rev().find(|end| name.is_char_boundary(*end)).unwrap_or(0);
             let Ok(at) = u32::try_from(names.text.len()) else { break };
@@ -53,8 +57,8 @@ mod tests {
 
     #[test]
     fn the_later_of_two_lines_stands_and_nothing_reaches_beyond_its_size() {
-        let names = JitNames::parse(
-            "7f00 10 old\n0x7f20 0x8 int A::f(B, C)\nnonsense\n7f00 20 new é\n7g00 1 x\n7f30 8\n",
+        let names = JitNames::read(
+            &b"7f00 10 old\n0x7f20 0x8 int A::f(B, C)\nnonsense\n7f00 20 new \xc3\xa9\n7g00 1 x\n7f30 8\n"[..],
             5,
         );
         assert_eq!(names.name(0x7f00), Some("new "));
