@@ -63,6 +63,8 @@ const VARIABLES: [&str; 16] = [
 
 /// Of a command, and of each list; servers in Java are started with dozens.
 const WORDS_MAX: usize = 128;
+/// As much as a reader keeps.
+const WORD_BYTES_MAX: usize = 512;
 
 fn first_line(path: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
@@ -105,7 +107,9 @@ pub fn process(tgid: u32, comm: &str) -> Option<Process> {
     let maps = String::from_utf8_lossy(&read("maps").unwrap_or_default()).into_owned();
     let words = |bytes: Vec<u8>| -> Vec<String> {
         let words = bytes.split(|byte| *byte == 0).filter(|word| !word.is_empty());
-        words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+        words
+            .map(|word| String::from_utf8_lossy(&word[..word.len().min(WORD_BYTES_MAX)]).into_owned())
+            .collect()
     };
     let mut files: Vec<&str> =
         maps.lines().filter_map(|line| line.splitn(6, ' ').nth(5)).map(str::trim).collect();

@@ -28,7 +28,7 @@ pub fn of(tgid: u32, seen: &Seen<'_>) -> Vec<Runtime> {
             all.push(Runtime { name: name.into(), version, detail });
         }
     };
-    for path in seen.files {
+    for path in seen.files.iter().filter(|path| !path.ends_with(" (deleted)")) {
         let file = path.rsplit('/').next().unwrap_or_default();
         match file {
             "libjvm.so" => {

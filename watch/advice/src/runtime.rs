@@ -4,13 +4,17 @@
 use crate::facts::{Caller, CauseFacts, Facts};
 use crate::rules::new;
 use crate::Advice;
+use ceasefire_base::exec::quote;
 use ceasefire_watch_model::{java, Cause, Sender};
 use ceasefire_watch_record::Process;
 use ceasefire_watch_views::numbers::count;
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 
 /// What a thread sends when it ends: its stack goes, and its share of the allocator's.
 const SENT_BY_END_MAX: u64 = 4;
+/// A record keeps no more of a string.
+const VALUE_BYTES_MAX: usize = 512;
 const TUNABLES: &str = "GLIBC_TUNABLES";
 const STACK_CACHE: &str = "glibc.pthread.stack_cache_size";
 /// Threads that were seen to end.
@@ -18,10 +22,12 @@ const ENDED_MIN: usize = 20;
 
 /// None where it is none of theirs; an empty list where nothing is left to be set.
 pub fn advice(cause: &CauseFacts<'_>, facts: &Facts<'_>, evidence: &[String]) -> Option<Vec<Advice>> {
-    let is_of_a_heap = matches!(
-        cause.cause,
-        Cause::MadviseDontneed | Cause::MadviseFree | Cause::Munmap | Cause::Mmap | Cause::Cow
-    );
+    // Where user stacks do not tell who called, what else a JVM has is as likely, but for these two.
+    let is_of_a_heap = match cause.cause {
+        Cause::Mmap | Cause::Cow => true,
+        Cause::MadviseDontneed | Cause::MadviseFree | Cause::Munmap => cause.caller != Caller::Unknown,
+        _ => false,
+    };
     let is_java = is_of_a_heap && cause.linked_library("libjvm").is_some() && is_by(cause, "libjvm");
     let of_java = cause.process.filter(|_| is_java);
     match of_java {
@@ -42,27 +48,34 @@ fn is_by(cause: &CauseFacts<'_>, library: &str) -> bool {
 
 /// One size from the start, so that nothing is given back; and where it has that, huge pages for its own tables.
 pub fn java_heap(cause: &CauseFacts<'_>, process: &Process, evidence: &[String]) -> Option<Advice> {
-    let options = java::options(|name| process.variable(name), process.command.get(1..).unwrap_or_default());
-    let has = |start: &str| options.iter().any(|option| option.starts_with(start));
+    const HUGE: &str = "-XX:+UseTransparentHugePages";
+    const NO_HUGE: &str = "-XX:-UseTransparentHugePages";
+    let arguments = process.command.get(1..).unwrap_or_default();
+    let options = java::options(|name| process.variable(name), arguments);
+    let last = |starts: &[&str]| {
+        options.iter().rev().find(|option| starts.iter().any(|start| option.starts_with(start)))
+    };
     let heap = java::heap(&options);
     let size = heap.unwrap_or("SIZE");
-    let is_fixed =
-        has("-XX:+AlwaysPreTouch") || options.iter().any(|option| *option == format!("-Xms{size}"));
-    let (wanted, change) = match (is_fixed, has("-XX:+UseTransparentHugePages")) {
+    let first = format!("-Xms{size}");
+    let is_fixed = last(&["-Xms", "-XX:InitialHeapSize="]).is_some_and(|option| *option == first);
+    let has_huge = last(&[HUGE, NO_HUGE]).is_some_and(|option| option == HUGE);
+    let sizes = [first, format!("-Xmx{size}")];
+    let (wanted, change) = match (is_fixed, has_huge) {
         (true, true) => return None,
-        (false, true) => {
-            (vec![format!("-Xms{size}"), format!("-Xmx{size}")], "let the Java heap keep one size")
+        (false, true) => (sizes.to_vec(), "let the Java heap keep one size"),
+        (true, false) => {
+            (vec![HUGE.to_string()], "let the Java heap and the tables beside it have huge pages")
         }
-        (true, false) => (
-            vec!["-XX:+UseTransparentHugePages".into()],
-            "let the Java heap and the tables beside it have huge pages",
-        ),
         (false, false) => (
-            vec![format!("-Xms{size}"), format!("-Xmx{size}"), "-XX:+UseTransparentHugePages".into()],
+            sizes.into_iter().chain([HUGE.to_string()]).collect(),
             "let the Java heap keep one size, and have huge pages",
         ),
     };
-    let before = process.variable(java::VARIABLES[0]).unwrap_or_default();
+    // The command counts more than the first of the variables, and less than the last.
+    let is_overridden = last(&["-Xms", "-XX:InitialHeapSize=", NO_HUGE]).is_some();
+    let variable = if is_overridden { java::VARIABLES[2] } else { java::VARIABLES[0] };
+    let before = process.variable(variable).unwrap_or_default();
     let words: Vec<&str> = before.split_whitespace().chain(wanted.iter().map(String::as_str)).collect();
     let mut evidence = evidence.to_vec();
     evidence.push(match heap {
@@ -73,10 +86,21 @@ pub fn java_heap(cause: &CauseFacts<'_>, process: &Process, evidence: &[String])
         cause,
         change,
         &evidence,
-        format!("{}=\"{}\" COMMAND", java::VARIABLES[0], words.join(" ")),
+        assign(variable, before, &words.join(" ")),
         "the process keeps its largest size. What a collector marks and copies stays in small pages without huge pages, and \
          these need transparent_hugepage/enabled=madvise or always",
     ))
+}
+
+/// A line for a shell. The value is in part that of a process which is anybody's; a record may have cut it short.
+pub fn assign(variable: &str, before: &str, value: &str) -> String {
+    match before.len() + variable.len() + 1 >= VALUE_BYTES_MAX {
+        true => format!(
+            "in its {variable}, which is too long for a record, also: {}",
+            value[before.len()..].trim()
+        ),
+        false => format!("{variable}={} COMMAND", quote(OsStr::new(value))),
+    }
 }
 
 fn is_scavenger(cause: &CauseFacts<'_>) -> bool {
@@ -116,11 +140,18 @@ fn ends_of_threads(cause: &CauseFacts<'_>, facts: &Facts<'_>, evidence: &[String
     }
     let all: u64 = by_thread.values().sum();
     let ended: Vec<u64> = by_thread.into_values().filter(|sent| *sent <= SENT_BY_END_MAX).collect();
-    if ended.len() < ENDED_MIN || 2 * ended.iter().sum::<u64>() <= all {
+    // Threads that live, and trim what they have of malloc's, send a few each, too; and a program that frees large blocks
+    // sends more than its threads that end.
+    let are_gone = ended.len() > 2 * process.threads as usize;
+    let is_theirs = cause.tally.shootdowns <= 4 * ended.len() as u64;
+    if ended.len() < ENDED_MIN || 2 * ended.iter().sum::<u64>() <= all || !are_gone || !is_theirs {
         return None;
     }
     let mut evidence = evidence.to_vec();
-    evidence.push(format!("{} threads gave their stacks back when they ended", count(ended.len() as u64)));
+    evidence.push(format!(
+        "{} threads, of which few are left, sent at most {SENT_BY_END_MAX} each: so do those that end",
+        count(ended.len() as u64)
+    ));
     let pool = "each end of a thread still sends: the C library gives back what the stack holds, whatever malloc is set to";
     Some(match cause.cause {
         Cause::MadviseDontneed => vec![new(
@@ -140,7 +171,7 @@ fn ends_of_threads(cause: &CauseFacts<'_>, facts: &Facts<'_>, evidence: &[String
                 cause,
                 "let the C library keep the stacks of threads that have ended",
                 &evidence,
-                format!("{TUNABLES}={before}{between}{STACK_CACHE}=1073741824 COMMAND"),
+                assign(TUNABLES, before, &format!("{before}{between}{STACK_CACHE}=1073741824")),
                 "their addresses stay in use, their memory does not; glibc 2.34 and newer. Better still is a pool of threads",
             )]
         }

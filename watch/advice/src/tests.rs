@@ -108,13 +108,31 @@ fn java_command(arguments: &str, variables: &[&str]) -> Option<String> {
 
 #[test]
 fn a_java_heap_is_advised_on_as_far_as_it_is_not_set_up() {
-    let command = |words: &str| Some(format!("JAVA_TOOL_OPTIONS=\"{words}\" COMMAND"));
     let huge = "-XX:+UseTransparentHugePages";
+    let quoted = |words: &str| match words.contains(' ') {
+        true => format!("'{words}'"),
+        false => words.to_string(),
+    };
+    let command = |words: &str| Some(format!("JAVA_TOOL_OPTIONS={} COMMAND", quoted(words)));
     assert_eq!(java_command("-Xmx2g", &[]), command(&format!("-Xms2g -Xmx2g {huge}")));
-    assert_eq!(java_command("-Xms2g -Xmx2g", &[]), command(huge));
+    let last = |words: &str| Some(format!("_JAVA_OPTIONS={} COMMAND", quoted(words)));
+    assert_eq!(java_command("-Xms2g -Xmx2g", &[]), last(huge));
+    assert_eq!(
+        java_command("-Xms1g -Xmx2g", &[]),
+        last(&format!("-Xms2g -Xmx2g {huge}")),
+        "the command counts more"
+    );
+    assert_eq!(java_command("-Xms2g -Xmx2g -XX:+AlwaysPreTouch", &[]), last(huge));
+    let evil = ["JAVA_TOOL_OPTIONS=-Da=$(reboot)"];
+    let line = java_command("-Xmx2g", &evil).expect("advised on");
+    assert!(line.starts_with("JAVA_TOOL_OPTIONS='-Da=$(reboot) "), "{line}");
+    let long = format!("JAVA_TOOL_OPTIONS=-Da={}", "b".repeat(500));
+    let line = java_command("-Xmx2g", &[&long]).expect("advised on");
+    assert!(line.ends_with("also: -Xms2g -Xmx2g -XX:+UseTransparentHugePages"), "{line}");
     assert_eq!(java_command(&format!("-Xmx2g {huge}"), &[]), command("-Xms2g -Xmx2g"));
     assert_eq!(java_command(&format!("-Xms2g -Xmx2g {huge}"), &[]), None);
-    assert_eq!(java_command("-Xms1g -Xmx2g", &["_JAVA_OPTIONS=-Xmx1g"]), command(huge), "it comes last");
+    let line = java_command("-Xms1g -Xmx2g", &["_JAVA_OPTIONS=-Xmx1g"]);
+    assert_eq!(line, last(&format!("-Xmx1g {huge}")), "it comes last");
     assert_eq!(
         java_command("-Da=b", &["JAVA_TOOL_OPTIONS=-Xss1m"]),
         command(&format!("-Xss1m -XmsSIZE -XmxSIZE {huge}"))

@@ -10,7 +10,7 @@ use ceasefire_watch_model::{
     Victim, WhyFull,
 };
 use libbpf_rs::MapHandle;
-use std::collections::HashMap;
+use std::collections::hash_map::{Entry, HashMap};
 
 /// What needs names. Naming a place compares many frames; there are few places.
 pub struct Describer {
@@ -141,6 +141,22 @@ impl Describer {
     }
 }
 
+/// The probes' rows of one sender, apart by what lay on top of the stack, as one where that is no part of it.
+pub fn merged(senders: Vec<Sender>) -> Vec<Sender> {
+    let mut places: HashMap<_, usize> = HashMap::new();
+    let mut all: Vec<Sender> = Vec::with_capacity(senders.len());
+    for sender in senders {
+        match places.entry(sender.key()) {
+            Entry::Occupied(place) => all[*place.get()].tally.add(&sender.tally),
+            Entry::Vacant(place) => {
+                place.insert(all.len());
+                all.push(sender);
+            }
+        }
+    }
+    all
+}
+
 #[derive(Clone)]
 struct Place {
     class: Class,
@@ -225,4 +241,21 @@ pub fn by_targets(table: &MapHandle) -> Result<Vec<ByTargets>> {
         .collect();
     rows.sort_by_key(|row| (row.class, row.targets_min));
     Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ceasefire_watch_model::testing;
+
+    #[test]
+    fn what_differs_in_nothing_that_is_shown_is_one_row() {
+        let of = |user_stack: Option<u32>, targets: u64| Sender {
+            user_stack,
+            ..testing::sender(7, Cause::Munmap, targets)
+        };
+        let all = merged(vec![of(Some(1), 5), of(None, 2), of(Some(1), 4)]);
+        let tallies: Vec<_> = all.iter().map(|sender| (sender.user_stack, sender.tally.targets)).collect();
+        assert_eq!(tallies, [(Some(1), 9), (None, 2)]);
+    }
 }

@@ -231,7 +231,9 @@ impl Observer {
 
     fn senders(&mut self) -> Result<Vec<Sender>> {
         let rows = maps::rows::<wire::SenderKey, wire::Sender>(&self.probes.senders)?;
-        rows.iter().map(|(key, sender)| self.describer.sender(key, sender)).collect()
+        let senders: Result<Vec<Sender>> =
+            rows.iter().map(|(key, sender)| self.describer.sender(key, sender)).collect();
+        senders.map(describe::merged)
     }
 
     /// Rows of threads that have ended leave the tables, once there are many: no later snapshot has them. Call it often.
@@ -259,6 +261,7 @@ impl Observer {
             maps::remove(&self.probes.senders, key);
             rows.senders.push(self.describer.sender(key, row)?);
         }
+        rows.senders = describe::merged(rows.senders);
         for (key, row) in victims.iter().filter(|(key, _)| threads.contains(&key.tid)) {
             maps::remove(&self.probes.victims, key);
             rows.victims.push(describe::victim(key, row));

@@ -2,13 +2,13 @@
 //! Stack ids to names. An id keeps its frames for as long as the probes are loaded, so each is named once.
 
 use crate::maps;
-use crate::user::{Processes, LOOK_AGAIN};
+use crate::user::{pause_after, Processes};
 use ceasefire_base::Result;
 use ceasefire_watch_model::symbols::{stem, Symbols};
 use ceasefire_watch_model::Stacks;
 use libbpf_rs::MapHandle;
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// A probe's own frames are among so many.
 const PROBE_FRAMES: usize = 6;
@@ -57,12 +57,17 @@ impl Namer {
     /// The id of a user stack, if there is one; its frames are known then. `top`: what lay on top of it.
     pub fn user(&mut self, id: i32, top: u64, tgid: u32) -> Result<Option<u32>> {
         let Ok(stack) = u32::try_from(id) else { return Ok(None) };
-        let top = if self.named.len() < NAMED_MAX { top } else { 0 };
+        let is_known = self.named.contains_key(&(stack, top));
+        let top = if is_known || self.named.len() < NAMED_MAX { top } else { 0 };
         let before = self.named.get(&(stack, top));
         if let Some(named) = before.filter(|named| !named.is_due()) {
             return Ok(Some(named.id));
         }
-        let frames = self.processes.frames(tgid, &maps::stack(&self.user, stack)?, top);
+        let mut frames = self.processes.frames(tgid, &maps::stack(&self.user, stack)?, top);
+        // Its id is that of all tops of this stack: whose caller it would be is not told.
+        if frames.has_top && before.is_some_and(|before| before.id == stack) {
+            frames.names.remove(1);
+        }
         // One stack with several callers of a thin call stands for several.
         let new_id = match frames.has_top {
             true => USER_STACKS_MAX + self.named.len() as u32,
@@ -70,7 +75,7 @@ impl Namer {
         };
         let named = match before {
             Some(before) => before.again(frames.bare),
-            None => Named { id: new_id, bare: frames.bare, at: Instant::now(), pause: LOOK_AGAIN },
+            None => Named { id: new_id, bare: frames.bare, at: Instant::now(), tries: 0 },
         };
         // A process that has ended meanwhile has fewer names than it had.
         if before.map_or(true, |before| frames.bare < before.bare) {
@@ -88,15 +93,15 @@ struct Named {
     /// Frames that may get a name yet.
     bare: usize,
     at: Instant,
-    pause: Duration,
+    tries: u32,
 }
 
 impl Named {
     fn is_due(&self) -> bool {
-        self.bare > 0 && self.at.elapsed() >= self.pause
+        self.bare > 0 && self.at.elapsed() >= pause_after(self.tries)
     }
 
     fn again(&self, bare: usize) -> Named {
-        Named { id: self.id, bare: bare.min(self.bare), at: Instant::now(), pause: 2 * self.pause }
+        Named { id: self.id, bare: bare.min(self.bare), at: Instant::now(), tries: self.tries + 1 }
     }
 }

@@ -21,10 +21,18 @@ const PROCESSES_MAX: usize = 256;
 const NAME_MAX: usize = 256;
 /// Of a thin system call, from its function's start.
 const THIN_BYTES_MAX: usize = 64;
-/// Of a list of names that a program has written, and of all of them in memory.
-const JIT_BYTES_MAX: u64 = 16 << 20;
+/// Of a list of names that a program has written, and of all such names in memory.
+const JIT_FILE_BYTES_MAX: u64 = 32 << 20;
+const JIT_BYTES_MAX: usize = 12 << 20;
 /// Between two looks at what a process maps, or has written, for an address that was not there.
-pub const LOOK_AGAIN: Duration = Duration::from_secs(1);
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// Looks in vain after which the time between two of them grows.
+const TRIES: u32 = 20;
+
+/// Until the next look, after so many in vain.
+pub fn pause_after(tries: u32) -> Duration {
+    LOOK_AGAIN * (1 << tries.saturating_sub(TRIES).min(10))
+}
 
 pub struct Processes {
     symbolizer: Symbolizer,
@@ -33,9 +41,18 @@ pub struct Processes {
 
 struct Process {
     mappings: Mappings,
+    /// Its own number for itself: what it writes has that in its name.
+    number: u32,
     jit: JitNames,
+    /// Of the file that they are from.
+    jit_stamp: Option<Stamp>,
     looked: Instant,
+    /// Looks in vain.
+    tries: u32,
 }
+
+/// Device, inode, size in bytes, and when it was written to.
+type Stamp = (u64, u64, u64, i64, i64);
 
 impl Processes {
     pub fn new() -> Processes {
@@ -45,26 +62,33 @@ impl Processes {
 
     /// `top`: what lay on top of the stack. A process that has ended before anybody looked leaves bare addresses.
     pub fn frames(&mut self, tgid: u32, addresses: &[u64], top: u64) -> Frames {
-        let jit_bytes: usize = self.of.values().map(|process| process.jit.bytes()).sum();
-        let is_new = !self.of.contains_key(&tgid);
-        if is_new && (self.of.len() >= PROCESSES_MAX || jit_bytes as u64 >= JIT_BYTES_MAX) {
+        if !self.of.contains_key(&tgid) && self.of.len() >= PROCESSES_MAX {
             *self = Processes::new();
         }
         let process = self.of.entry(tgid).or_insert_with(|| Process::of(tgid));
-        // What was mapped or written since: libraries are loaded, code is made.
-        if process.looked.elapsed() >= LOOK_AGAIN && addresses.iter().any(|address| process.lacks(*address)) {
-            *process = Process::of(tgid);
+        // What was mapped or written since: libraries are loaded, code is made. What follows data is no frame.
+        let known = addresses.iter().take_while(|address| process.mappings.find(**address).is_some()).count();
+        let mut so_far = addresses.iter().take(known + 1);
+        if process.looked.elapsed() >= pause_after(process.tries)
+            && so_far.any(|address| process.lacks(*address))
+        {
+            process.look_again(tgid);
+            let jit_bytes: usize = self.of.values().map(|process| process.jit.bytes()).sum();
+            if jit_bytes > JIT_BYTES_MAX {
+                self.of.retain(|of, _| *of == tgid);
+            }
         }
+        let process = self.of.entry(tgid).or_insert_with(|| Process::of(tgid));
         let symbolizer = &self.symbolizer;
         let top = (top != 0 && is_in_thin_call(symbolizer, tgid, process, addresses)).then_some(top);
         let (first, others) = addresses.split_at(addresses.len().min(1));
         let mut all: Vec<u64> = first.iter().chain(&top).chain(others).copied().collect();
-        let bare = all.iter().filter(|address| process.lacks(**address)).count();
         // Code without frame pointers keeps data where they would be: what follows is no frame.
         let end = all.iter().position(|address| process.mappings.find(*address).is_none());
-        if let Some(end) = end.filter(|end| *end > 0) {
-            all.truncate(end);
-        }
+        let end = end.filter(|end| *end > 0);
+        all.truncate(end.unwrap_or(all.len()));
+        // Or code that is not known yet.
+        let bare = all.iter().filter(|address| process.lacks(**address)).count() + usize::from(end.is_some());
         Frames {
             names: all.iter().map(|address| process.frame(symbolizer, tgid, *address)).collect(),
             bare,
@@ -84,10 +108,21 @@ pub struct Frames {
 
 impl Process {
     fn of(tgid: u32) -> Process {
-        let mappings = Mappings::parse(&fs::read_to_string(format!("/proc/{tgid}/maps")).unwrap_or_default());
-        let jit =
-            jit_file(tgid).map(|file| JitNames::read(BufReader::new(file.take(JIT_BYTES_MAX)), NAME_MAX));
-        Process { mappings, jit: jit.unwrap_or_default(), looked: Instant::now() }
+        let number = own_number(tgid).unwrap_or(tgid);
+        let (jit, jit_stamp) = jit_names(tgid, number, None).unwrap_or_default();
+        Process { mappings: mappings(tgid), number, jit, jit_stamp, looked: Instant::now(), tries: 0 }
+    }
+
+    fn look_again(&mut self, tgid: u32) {
+        let mappings = mappings(tgid);
+        let is_news = mappings != self.mappings;
+        self.mappings = mappings;
+        let jit = jit_names(tgid, self.number, self.jit_stamp);
+        self.tries = if is_news || jit.is_some() { 0 } else { self.tries + 1 };
+        if let Some((jit, stamp)) = jit {
+            (self.jit, self.jit_stamp) = (jit, stamp);
+        }
+        self.looked = Instant::now();
     }
 
     fn lacks(&self, address: u64) -> bool {
@@ -101,7 +136,9 @@ impl Process {
                 let found = symbol(symbolizer, tgid, mapping, address);
                 mapping.frame(address, found.map(|symbol| demangled(&symbol.name)).as_deref())
             }
-            Some(mapping) => mapping.jit_frame(address, tgid, self.jit.name(address.saturating_sub(1))),
+            Some(mapping) => {
+                mapping.jit_frame(address, self.number, self.jit.name(address.saturating_sub(1)))
+            }
             None => format!("{address:#x}"),
         }
     }
@@ -131,19 +168,35 @@ fn is_in_thin_call(symbolizer: &Symbolizer, tgid: u32, process: &Process, addres
     code().is_some_and(|code| is_thin(&code))
 }
 
-/// What a process has written of its own code, in its own file system and under its own number there. It is anybody's text:
-/// only a plain file of that user's, or of root's, and not endless.
-fn jit_file(tgid: u32) -> Option<File> {
+fn mappings(tgid: u32) -> Mappings {
+    Mappings::parse(&fs::read_to_string(format!("/proc/{tgid}/maps")).unwrap_or_default())
+}
+
+fn own_number(tgid: u32) -> Option<u32> {
     let status = fs::read_to_string(format!("/proc/{tgid}/status")).ok()?;
-    let number =
-        status.lines().find_map(|line| line.strip_prefix("NSpid:"))?.split_whitespace().last()?.to_string();
+    let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    line.split_whitespace().last()?.parse().ok()
+}
+
+/// What a process has written of its own code; None where it has not, or nothing new.
+fn jit_names(tgid: u32, number: u32, before: Option<Stamp>) -> Option<(JitNames, Option<Stamp>)> {
+    let (file, stamp) = jit_file(tgid, number)?;
+    (before != Some(stamp)).then(|| {
+        let text = BufReader::new(file.take(JIT_FILE_BYTES_MAX));
+        (JitNames::read(text, NAME_MAX, JIT_BYTES_MAX), Some(stamp))
+    })
+}
+
+/// In its own file system. It is anybody's text: only a plain file of that user's, or of root's, and not endless.
+fn jit_file(tgid: u32, number: u32) -> Option<(File, Stamp)> {
     let path = format!("/proc/{tgid}/root/tmp/perf-{number}.map");
     // A pipe would keep us waiting.
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
     let meta = file.metadata().ok().filter(|meta| meta.is_file())?;
     let user = fs::metadata(format!("/proc/{tgid}")).ok()?.uid();
-    (meta.uid() == 0 || meta.uid() == user).then_some(file)
+    let stamp = (meta.dev(), meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec());
+    (meta.uid() == 0 || meta.uid() == user).then_some((file, stamp))
 }
 
 /// What is mapped, also if it was replaced or lies in a container; where we may not follow that, or the process has ended,
@@ -263,13 +316,13 @@ mod tests {
         let own = std::process::id();
         let map = format!("/tmp/perf-{own}.map");
         let frames = || Processes::new().frames(own, &[code + 8], 0).names;
-        assert!(frames()[0].ends_with(&format!(" (no perf-{own}.map)")), "{:?}", frames());
+        assert!(frames()[0].ends_with(&format!(" (not in perf-{own}.map)")), "{:?}", frames());
         fs::write(&map, format!("{code:x} 10 Hot::loop\n")).expect("written");
         assert_eq!(frames(), [format!("Hot::loop (perf-{own}.map)")]);
         fs::remove_file(&map).expect("removed");
         // A link may lead anywhere.
         std::os::unix::fs::symlink("/etc/passwd", &map).expect("linked");
-        assert!(jit_file(own).is_none());
+        assert!(jit_file(own, own).is_none());
         fs::remove_file(&map).expect("removed");
     }
 }

@@ -13,10 +13,13 @@ pub struct JitNames {
 }
 
 impl JitNames {
-    /// `name_max`: bytes kept of each. Lines that say something else, or cannot be read, are left out.
-    pub fn read(text: impl BufRead, name_max: usize) -> JitNames {
+    /// `name_max`: bytes kept of each; `bytes_max`: of memory for all, the first ones. Lines that say something else, or cannot be read, are left out.
+    pub fn read(text: impl BufRead, name_max: usize, bytes_max: usize) -> JitNames {
         let mut names = JitNames::default();
         for bytes in text.split(b'\n').map_while(Result::ok) {
+            if names.bytes() > bytes_max {
+                break;
+            }
             let text = String::from_utf8_lossy(&bytes);
             let Some((start, size, name)) = line(&text) else { continue };
             let end =
@@ -60,12 +63,13 @@ mod tests {
         let names = JitNames::read(
             &b"7f00 10 old\n0x7f20 0x8 int A::f(B, C)\nnonsense\n7f00 20 new \xc3\xa9\n7g00 1 x\n7f30 8\n"[..],
             5,
+            1000,
         );
         assert_eq!(names.name(0x7f00), Some("new "));
         assert_eq!(names.name(0x7f1f), Some("new "));
         assert_eq!(names.name(0x7f27), Some("int A"));
         assert_eq!([0x7eff, 0x7f28, 0x7f30].map(|at| names.name(at)), [None; 3]);
-        assert!(names.bytes() > 0);
+        assert!(JitNames::read(&b"1 1 a\n2 1 b\n3 1 c\n"[..], 5, 30).name(3).is_none(), "no room");
         assert_eq!(JitNames::default().name(1), None);
     }
 }

@@ -2,10 +2,10 @@
 //! Frames of user stacks: `function (object)`; where the function has no name, `object+0x…`; else the bare address.
 
 /// Where code of one process lies, from the text of /proc/PID/maps.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Mappings(Vec<Mapping>);
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mapping {
     pub start: u64,
     pub end: u64,
@@ -32,14 +32,15 @@ impl Mapping {
 
     /// Code without a file: made at run time.
     pub fn is_anonymous(&self) -> bool {
-        self.path.is_empty()
+        const MADE: [&str; 4] = ["/memfd:", "[anon:", "//anon", "/dev/zero"];
+        self.path.is_empty() || MADE.iter().any(|start| self.path.starts_with(start))
     }
 
     /// Where it has no name, what would have it is said.
     pub fn jit_frame(&self, address: u64, pid: u32, name: Option<&str>) -> String {
         let frame = match name {
             Some(name) => format!("{name} (perf-{pid}.map)"),
-            None => format!("{address:#x} (no perf-{pid}.map)"),
+            None => format!("{address:#x} (not in perf-{pid}.map)"),
         };
         frame.replace(char::is_control, "?")
     }
@@ -93,7 +94,7 @@ mod tests {
         assert_eq!(libc.frame(0x7f10, Some("madvise")), "madvise (libc.so.6)");
         assert!(mappings.find(0x9010).is_none(), "no code");
         let made = mappings.find(0xa010).filter(|mapping| mapping.is_anonymous()).expect("made at run time");
-        assert_eq!(made.jit_frame(0xa010, 7, None), "0xa010 (no perf-7.map)");
+        assert_eq!(made.jit_frame(0xa010, 7, None), "0xa010 (not in perf-7.map)");
         assert_eq!(made.jit_frame(0xa010, 7, Some("A::f\n")), "A::f? (perf-7.map)");
         assert_eq!(mappings.find(0xb010).expect("app").frame(0xb010, Some("f")), "f (my ?app)");
     }

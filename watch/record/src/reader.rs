@@ -119,7 +119,8 @@ impl<R: Read> Reader<R> {
             for (id, mut frames) in more {
                 clean::frames(&mut frames);
                 self.stack_bytes += stack_bytes(&frames);
-                if self.stack_bytes > STACK_BYTES_MAX || mine.len() >= STACKS_MAX {
+                if self.stack_bytes > STACK_BYTES_MAX || (mine.len() >= STACKS_MAX && !mine.contains_key(&id))
+                {
                     return Err(Error::TooMuch("stacks"));
                 }
                 mine.insert(id, frames);

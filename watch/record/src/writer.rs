@@ -6,7 +6,9 @@ use crate::limits::{stack_bytes, STACKS_MAX, STACK_BYTES_MAX};
 use crate::{frame, End, Environment, Process, SCHEMA, VERSION};
 use ceasefire_watch_model::{Bursts, Coverage, Shootdown, Snapshot, Stacks};
 use serde::Serialize;
+use std::collections::hash_map::{DefaultHasher, HashMap};
 use std::collections::HashSet;
+use std::hash::{Hash, Hasher};
 use std::io::{self, Write};
 
 /// Rows of each table in one frame: far below the largest payload.
@@ -18,7 +20,8 @@ pub struct Writer<W: Write> {
     to: W,
     /// Up to here it can be read.
     whole_bytes: u64,
-    named: [HashSet<u32>; 2],
+    /// Ids, and what their frames were: a name may come later.
+    named: [HashMap<u32, u64>; 2],
     stack_bytes: usize,
     /// Stacks that a reader would have no room for.
     pub stacks_unnamed: u64,
@@ -66,7 +69,10 @@ impl<W: Write> Writer<W> {
         let mut bytes = 0;
         for (side, all) in [&stacks.kernel, &stacks.user].into_iter().enumerate() {
             for (id, frames) in all {
-                if !self.named[side].insert(*id) {
+                let mut hasher = DefaultHasher::new();
+                frames.hash(&mut hasher);
+                let hash = hasher.finish();
+                if self.named[side].insert(*id, hash) == Some(hash) {
                     continue;
                 }
                 let more = stack_bytes(frames);

@@ -7,6 +7,8 @@ use crate::Kind;
 use ceasefire_watch_model::java;
 use std::path::Path;
 
+const LIBC_BYTES_MAX: u64 = 16 << 20;
+const RELEASE_BYTES_MAX: u64 = 64 << 10;
 /// Server class, where the JVM chooses G1: at least so many CPUs and so much memory.
 const SERVER_CPUS: usize = 2;
 const SERVER_MEMORY_KIB: u64 = 1792 << 10;
@@ -99,7 +101,7 @@ fn sanitizer(objects: &[Object]) -> Option<String> {
 
 /// The library says it: "GNU C Library (…) stable release version 2.36."
 pub fn glibc_version(path: &Path) -> Option<String> {
-    let bytes = super::object::read(path)?;
+    let bytes = super::object::read_up_to(path, LIBC_BYTES_MAX)?;
     let mark = b"release version ";
     let at = super::object::find(&bytes, mark)? + mark.len();
     let text: String = bytes.get(at..)?.iter().take(16).map(|byte| char::from(*byte)).collect();
@@ -124,7 +126,8 @@ fn is_free_threaded(name: &str) -> bool {
 
 /// Of the file `release` beside `bin`.
 pub fn jdk_version(java: &Path) -> Option<String> {
-    let text = std::fs::read_to_string(java.parent()?.parent()?.join("release")).ok()?;
+    let bytes = super::object::read_up_to(&java.parent()?.parent()?.join("release"), RELEASE_BYTES_MAX)?;
+    let text = String::from_utf8_lossy(&bytes);
     let value = text.lines().find_map(|line| line.strip_prefix("JAVA_VERSION="))?;
     Some(value.trim_matches('"').to_string())
 }

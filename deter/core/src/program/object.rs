@@ -2,8 +2,9 @@
 //! A file that is mapped: its name, and which of the texts that matter are in it.
 
 use std::collections::BTreeSet;
-use std::fs::File;
+use std::fs::OpenOptions;
 use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -88,13 +89,19 @@ fn has(bytes: &[u8], text: &[u8]) -> bool {
 
 /// None where it is not there, no plain file, too large or not ours to read.
 pub fn read(path: &Path) -> Option<Vec<u8>> {
-    let file = File::open(path).ok()?;
+    read_up_to(path, BYTES_MAX)
+}
+
+/// It may be anybody's, and read by root: a pipe would keep us waiting, a device has no end.
+pub fn read_up_to(path: &Path, bytes_max: u64) -> Option<Vec<u8>> {
+    let flags = libc::O_NONBLOCK | libc::O_CLOEXEC;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
     let length = file.metadata().ok().filter(|meta| meta.is_file())?.len();
-    if length > BYTES_MAX {
+    if length > bytes_max {
         return None;
     }
     let mut bytes = Vec::with_capacity(length as usize);
-    file.take(BYTES_MAX).read_to_end(&mut bytes).ok()?;
+    file.take(bytes_max).read_to_end(&mut bytes).ok()?;
     Some(bytes)
 }
 
@@ -110,5 +117,12 @@ mod tests {
         assert!(object.has("MALLOC_CONF") && object.has("dirty_decay_ms") && !object.has("opt.thp"));
         assert_eq!(object.name, "libjemalloc.so.2");
         assert!(!Object::of(Path::new("/x/y"), None).is_read);
+        assert_eq!(read_up_to(Path::new("/dev/zero"), 1), None);
+        let directory = tempfile::tempdir().expect("a directory");
+        let pipe = std::ffi::CString::new(directory.path().join("pipe").to_string_lossy().as_bytes())
+            .expect("a path");
+        // SAFETY: a string that ends, and a mode.
+        assert_eq!(unsafe { libc::mkfifo(pipe.as_ptr(), 0o600) }, 0);
+        assert_eq!(read_up_to(&directory.path().join("pipe"), 1), None);
     }
 }

@@ -8,6 +8,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 const SCHEMA: &str = "ceasefire.deter-trials/1";
 
@@ -150,7 +151,7 @@ impl Keeper {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         let part = self.path.with_file_name(format!(".{name}.{}.part", std::process::id()));
         let written = File::create(&part).and_then(|mut file| {
-            let _ = lock::take(&file, lock::PATIENCE);
+            let _ = lock::take(&file, Duration::ZERO);
             file.write_all(text.as_bytes())?;
             fs::rename(&part, &self.path)?;
             Ok(file)
@@ -180,7 +181,8 @@ fn locked(path: &Path) -> Result<File> {
         let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
         let file = opened.map_err(|error| unwritable(path, &error))?;
         // File systems without locks are used all the same.
-        if matches!(lock::take(&file, lock::PATIENCE), Ok(false)) {
+        // Not waited for: whoever has it puts another file in its place after each trial.
+        if matches!(lock::take(&file, Duration::ZERO), Ok(false)) {
             return Err(Error::usage(format!("another `ceasefire deter try` uses {}", path.display()))
                 .remedy("wait until it has ended, or name another file"));
         }
