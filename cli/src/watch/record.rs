@@ -195,6 +195,7 @@ fn run(
             return Ok(format!("stopped: {evidence}"));
         }
         if is_over {
+            recording.later_names(session.observer.stacks())?;
             let reason = match () {
                 () if cancel::requested() => "interrupted",
                 () if args.command.is_empty() || session.is_running() => "the time was over",

@@ -73,12 +73,12 @@ impl Namer {
             true => USER_STACKS_MAX + self.named.len() as u32,
             false => stack,
         };
-        let named = match before {
-            Some(before) => before.again(frames.bare),
-            None => Named { id: new_id, bare: frames.bare, at: Instant::now(), tries: 0 },
-        };
         // A process that has ended meanwhile has fewer names than it had.
-        if before.map_or(true, |before| frames.bare < before.bare) {
+        let is_better = before.map_or(true, |before| frames.named > before.named);
+        let (id, tries) = before.map_or((new_id, 0), |before| (before.id, before.tries + 1));
+        let best = if is_better { frames.named } else { before.map_or(0, |before| before.named) };
+        let named = Named { id, bare: frames.bare, named: best, at: Instant::now(), tries };
+        if is_better {
             self.known.user.insert(named.id, frames.names);
         }
         let id = named.id;
@@ -92,6 +92,8 @@ struct Named {
     id: u32,
     /// Frames that may get a name yet.
     bare: usize,
+    /// Frames that had one when they had most.
+    named: usize,
     at: Instant,
     tries: u32,
 }
@@ -99,9 +101,5 @@ struct Named {
 impl Named {
     fn is_due(&self) -> bool {
         self.bare > 0 && self.at.elapsed() >= pause_after(self.tries)
-    }
-
-    fn again(&self, bare: usize) -> Named {
-        Named { id: self.id, bare: bare.min(self.bare), at: Instant::now(), tries: self.tries + 1 }
     }
 }

@@ -88,10 +88,12 @@ impl Processes {
         let end = end.filter(|end| *end > 0);
         all.truncate(end.unwrap_or(all.len()));
         // Or code that is not known yet.
-        let bare = all.iter().filter(|address| process.lacks(**address)).count() + usize::from(end.is_some());
+        let lacking = all.iter().filter(|address| process.lacks(**address)).count();
+        let bare = lacking + usize::from(end.is_some());
         Frames {
             names: all.iter().map(|address| process.frame(symbolizer, tgid, *address)).collect(),
             bare,
+            named: all.len() - lacking,
             has_top: top.is_some(),
         }
     }
@@ -102,6 +104,8 @@ pub struct Frames {
     pub names: Vec<String>,
     /// Those of no file, and without a name so far.
     pub bare: usize,
+    /// All others.
+    pub named: usize,
     /// The word on top of the stack is one of them: the first is in a thin system call, and that called it.
     pub has_top: bool,
 }

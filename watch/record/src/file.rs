@@ -96,6 +96,10 @@ impl Recording {
         })
     }
 
+    pub fn later_names(&mut self, stacks: &Stacks) -> Result<()> {
+        self.write(|writer| writer.later_names(stacks))
+    }
+
     pub fn process(&mut self, process: &Process) -> Result<()> {
         self.write(|writer| writer.process(process))
     }

@@ -96,6 +96,14 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
+    /// Names that came after the rows that need them.
+    pub fn later_names(&mut self, stacks: &Stacks) -> io::Result<()> {
+        let is_known = |id: &u32| self.named[1].contains_key(id);
+        let user = stacks.user.iter().filter(|(id, _)| is_known(id));
+        let user = user.map(|(id, frames)| (*id, frames.clone())).collect();
+        self.stacks(&Stacks { user, ..Stacks::default() })
+    }
+
     /// A difference of two snapshots, and the names of its stacks.
     pub fn window(&mut self, window: &Snapshot) -> io::Result<()> {
         self.stacks(&window.stacks)?;
