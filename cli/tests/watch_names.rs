@@ -2,28 +2,14 @@
 //! Whose code it is: frames of programs with symbols, in four languages, have names. On this machine, as root.
 
 mod common;
-use common::{ceasefire, may_watch, run, skip, succeed, Scratch};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use common::{ceasefire, compile, may_watch, skip, succeed, Scratch};
+use std::path::Path;
 
 /// Of 100 frames.
 const NAMED_LEAST: f64 = 95.0;
 
-fn source(name: &str) -> PathBuf {
-    common::root().join("cli/tests/programs/names").join(name)
-}
-
-/// False, and a skip is noted, where there is no such compiler.
-fn compile(compiler: &str, args: &[&str], source: &Path) -> bool {
-    let mut command = Command::new(compiler);
-    command.args(args).arg(source).env("GOFLAGS", "-mod=mod").env("GO111MODULE", "off");
-    if Command::new(compiler).arg("--help").output().is_err() {
-        skip("watch names", &format!("{compiler} is not installed"));
-        return false;
-    }
-    let said = run(&mut command);
-    assert_eq!(said.code, 0, "{compiler}: {}{}", said.stdout, said.stderr);
-    true
+fn source(name: &str) -> String {
+    common::root().join("cli/tests/programs/names").join(name).to_string_lossy().into_owned()
 }
 
 /// User frames and how many received each stands for, from folded stacks: those of an object, or bare addresses.
@@ -76,56 +62,48 @@ fn all_are_there(frames: &[(String, u64)], functions: &[&str]) {
     }
 }
 
-#[test]
-fn frames_of_a_c_program_have_names_and_who_called_is_among_them() {
-    if !may_watch() {
-        return;
-    }
-    let scratch = Scratch::new("names-c");
-    let program = scratch.0.join("storm").to_string_lossy().into_owned();
-    let args = ["-O2", "-fno-omit-frame-pointer", "-pthread", "-o", &program];
-    if compile("cc", &args, &source("storm.c")) {
-        let Some(frames) = storm("madvise-dontneed", &[&program, "20000"]) else { return };
-        all_are_there(
-            &frames,
-            &["madvise", "storm_inner (", "storm_middle (", "storm_outer (", "main (storm)"],
-        );
-        let share = named(&frames, &["(storm)", "storm+0x"]);
-        assert!(share >= NAMED_LEAST, "{share} %: {frames:?}");
-    }
-}
+/// A compiler, its options but for what it writes, the source, and functions from the call to main().
+type Language = (&'static str, &'static [&'static str], &'static str, &'static [&'static str]);
+
+const LANGUAGES: [Language; 3] = [
+    (
+        "cc",
+        &["-O2", "-fno-omit-frame-pointer", "-pthread"],
+        "storm.c",
+        &["madvise (", "storm_inner (", "storm_middle (", "storm_outer (", "main (storm)"],
+    ),
+    (
+        "rustc",
+        &["--edition", "2021", "-O", "-C", "force-frame-pointers=yes"],
+        "storm.rs",
+        &["madvise (", "Area::storm_inner (", "Area::storm_middle (", "storm::main ("],
+    ),
+    (
+        "go",
+        &["build"],
+        "storm.go",
+        &["syscall.Madvise (", "main.stormInner (", "main.stormOuter (", "main.main ("],
+    ),
+];
 
 #[test]
-fn frames_of_a_rust_program_have_names() {
+fn frames_of_compiled_programs_have_names_and_who_called_is_among_them() {
     if !may_watch() {
         return;
     }
-    let scratch = Scratch::new("names-rust");
-    let program = scratch.0.join("storm").to_string_lossy().into_owned();
-    let args = ["--edition", "2021", "-O", "-C", "force-frame-pointers=yes", "-o", &program];
-    if compile("rustc", &args, &source("storm.rs")) {
+    for (compiler, options, name, functions) in LANGUAGES {
+        let scratch = Scratch::new("names");
+        let program = scratch.0.join("storm").to_string_lossy().into_owned();
+        let file = source(name);
+        let args = [options, &["-o", &program, &file]].concat();
+        if !compile("watch names", compiler, &args) {
+            continue;
+        }
         let Some(frames) = storm("madvise-dontneed", &[&program, "20000"]) else { return };
-        all_are_there(&frames, &["madvise", "Area::storm_inner (", "Area::storm_middle (", "storm::main ("]);
+        all_are_there(&frames, functions);
         let share = named(&frames, &["(storm)", "storm+0x"]);
-        assert!(share >= NAMED_LEAST, "{share} %: {frames:?}");
-    }
-}
-
-#[test]
-fn frames_of_a_go_program_have_names() {
-    if !may_watch() {
-        return;
-    }
-    let scratch = Scratch::new("names-go");
-    let program = scratch.0.join("storm").to_string_lossy().into_owned();
-    if compile("go", &["build", "-o", &program], &source("storm.go")) {
-        let Some(frames) = storm("madvise-dontneed", &[&program, "20000"]) else { return };
-        all_are_there(
-            &frames,
-            &["syscall.Madvise (", "main.stormInner (", "main.stormOuter (", "main.main ("],
-        );
-        let share = named(&frames, &["(storm)", "storm+0x"]);
-        assert!(share >= NAMED_LEAST, "{share} %: {frames:?}");
+        println!("{name}: {share:.2} % of the frames have names");
+        assert!(share >= NAMED_LEAST, "{name}: {share} %: {frames:?}");
     }
 }
 
@@ -139,7 +117,7 @@ fn frames_of_a_java_program_have_the_names_that_it_wrote() {
     let directory = scratch.0.to_string_lossy().into_owned();
     // Not in memory: only what is written back is protected first.
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("names-java.data").to_string_lossy().into_owned();
-    if compile("javac", &["-d", &directory], &source("Storm.java")) {
+    if compile("watch names", "javac", &["-d", &directory, &source("Storm.java")]) {
         // All is compiled at once and stays where it is; what is interpreted has no names of its own.
         let java = ["java", "-XX:+PreserveFramePointer", "-Xcomp", "-XX:TieredStopAtLevel=1"];
         let (quiet, inlining) = ("-XX:CompileCommand=quiet", "-XX:CompileCommand=dontinline,Storm::*");
@@ -155,6 +133,7 @@ fn frames_of_a_java_program_have_the_names_that_it_wrote() {
         std::fs::remove_file(&file).expect("written by it");
         all_are_there(&frames, &["msync", "Storm.stormInner(", "Storm.stormOuter(", "Storm.main("]);
         let share = named(&frames, &["perf-"]);
+        println!("Storm.java: {share:.2} % of the frames have names");
         assert!(share >= NAMED_LEAST, "{share} %: {frames:?}");
     }
 }

@@ -60,9 +60,11 @@ static __always_inline u64 user_top_read(const struct site_key *site)
 	if (!sp || bpf_probe_read_user(&top, sizeof(top), (void *)sp) ||
 	    bpf_probe_read_user(call, sizeof(call), (void *)(top - CALL_BYTES)))
 		return 0;
-	/* call rel32; call *disp32(reg or %rip); call *reg and call *(reg); call *disp8(reg) */
-	if (call[1] != 0xe8 && (call[0] != 0xff || (call[1] & 0x38) != 0x10) &&
-	    (call[4] != 0xff || ((call[5] & 0xf8) != 0xd0 && (call[5] & 0xf8) != 0x10)) && (call[3] != 0xff || (call[4] & 0x38) != 0x10))
+	/* call rel32; call *disp32(reg or %rip); call *disp8(reg); call *(reg) or *reg */
+	if (call[1] != 0xe8 &&
+	    (call[0] != 0xff || (call[1] & 0x38) != 0x10) &&
+	    (call[3] != 0xff || (call[4] & 0x38) != 0x10) &&
+	    (call[4] != 0xff || ((call[5] & 0xf8) != 0x10 && (call[5] & 0xf8) != 0xd0)))
 		return 0;
 #endif
 	return top;

@@ -25,8 +25,7 @@ const SIGNS: [(&[u8], &str, Option<&str>); 11] = [
 /// Of a program; a larger one is looked at as far.
 const BYTES_MAX: u64 = 256 << 20;
 const CHUNK: usize = 1 << 20;
-/// So that a word on the edge of two chunks is found.
-/// And a version behind it.
+/// So that a word on the edge of two chunks is found, and the version behind it.
 const OVERLAP: usize = 256;
 
 /// Of the program that this process runs, and of nothing else it maps.

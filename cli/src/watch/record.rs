@@ -125,6 +125,7 @@ pub fn record(args: &Record) -> Result<u8> {
     let path = recording.path().to_path_buf();
     let spent = session.began().elapsed();
     let outcome = written.and_then(|reason| {
+        recording.later_names(session.observer.stacks())?;
         let end = End {
             reason: reason.clone(),
             events: recording.events_written(),
@@ -195,7 +196,6 @@ fn run(
             return Ok(format!("stopped: {evidence}"));
         }
         if is_over {
-            recording.later_names(session.observer.stacks())?;
             let reason = match () {
                 () if cancel::requested() => "interrupted",
                 () if args.command.is_empty() || session.is_running() => "the time was over",

@@ -96,6 +96,19 @@ pub fn may_watch() -> bool {
     }
 }
 
+/// Runs a compiler. False, and a skip is noted, where there is none; a program that it refuses is a failure.
+pub fn compile(test: &str, compiler: &str, args: &[&str]) -> bool {
+    if Command::new(compiler).arg("--help").output().is_err() {
+        skip(test, &format!("{compiler} is not installed"));
+        return false;
+    }
+    // Of Go: no module, and no version control, is asked for.
+    let go = [("GO111MODULE", "off"), ("GOFLAGS", "-buildvcs=false")];
+    let said = run(Command::new(compiler).args(args).envs(go));
+    assert_eq!(said.code, 0, "{compiler}: {}{}", said.stdout, said.stderr);
+    true
+}
+
 /// Results of one `lab run`, as JSON.
 pub fn results(out: &Path) -> serde_json::Value {
     let text = fs::read_to_string(out.join("results.json")).expect("results.json was written");

@@ -7,7 +7,7 @@ use crate::{frame, End, Environment, Process, SCHEMA, VERSION};
 use ceasefire_watch_model::{Bursts, Coverage, Shootdown, Snapshot, Stacks};
 use serde::Serialize;
 use std::collections::hash_map::{DefaultHasher, HashMap};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::hash::{Hash, Hasher};
 use std::io::{self, Write};
 
@@ -20,7 +20,7 @@ pub struct Writer<W: Write> {
     to: W,
     /// Up to here it can be read.
     whole_bytes: u64,
-    /// Ids, and what their frames were: a name may come later.
+    /// Ids, and hashes of their frames: a name may come later.
     named: [HashMap<u32, u64>; 2],
     stack_bytes: usize,
     /// Stacks that a reader would have no room for.
@@ -69,12 +69,10 @@ impl<W: Write> Writer<W> {
         let mut bytes = 0;
         for (side, all) in [&stacks.kernel, &stacks.user].into_iter().enumerate() {
             for (id, frames) in all {
-                let mut hasher = DefaultHasher::new();
-                frames.hash(&mut hasher);
-                let hash = hasher.finish();
-                if self.named[side].insert(*id, hash) == Some(hash) {
+                if self.named[side].contains_key(id) {
                     continue;
                 }
+                self.named[side].insert(*id, hash(frames));
                 let more = stack_bytes(frames);
                 if self.stack_bytes + more > STACK_BYTES_MAX || self.named[side].len() > STACKS_MAX {
                     self.stacks_unnamed += 1;
@@ -96,11 +94,13 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Names that came after the rows that need them.
+    /// Names that came after the rows that need them. Once, at the end: it looks at every frame.
     pub fn later_names(&mut self, stacks: &Stacks) -> io::Result<()> {
-        let is_known = |id: &u32| self.named[1].contains_key(id);
-        let user = stacks.user.iter().filter(|(id, _)| is_known(id));
-        let user = user.map(|(id, frames)| (*id, frames.clone())).collect();
+        let named = &mut self.named[1];
+        let is_news = |id: &u32, frames: &[String]| named.get(id).is_some_and(|was| *was != hash(frames));
+        let news = stacks.user.iter().filter(|(id, frames)| is_news(id, frames));
+        let user: BTreeMap<u32, Vec<String>> = news.map(|(id, frames)| (*id, frames.clone())).collect();
+        named.retain(|id, _| !user.contains_key(id));
         self.stacks(&Stacks { user, ..Stacks::default() })
     }
 
@@ -159,4 +159,10 @@ impl<W: Write> Writer<W> {
 
 fn part<T: Clone>(rows: &[T], from: usize) -> Vec<T> {
     rows.iter().skip(from).take(ROWS).cloned().collect()
+}
+
+fn hash(frames: &[String]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    frames.hash(&mut hasher);
+    hasher.finish()
 }

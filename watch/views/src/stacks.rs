@@ -77,7 +77,8 @@ fn user_stacks(window: &Snapshot, site: &Site) -> String {
     text
 }
 
-/// `comm;outermost;…;innermost COUNT` (a `;` of a name is a `:` here), one line a stack, counting targets; a class other than `user` is the root.
+/// `comm;outermost;…;innermost COUNT`, one line a stack, counting targets; a class other than `user` is the root. A `;` of
+/// a name is a `:` here.
 pub fn folded(window: &Snapshot) -> String {
     let senders = window.senders.iter().filter(|sender| sender.class != Class::Own);
     let sums: Counts<_> = senders.map(|sender| (fold(window, sender), sender.tally.targets)).collect();
