@@ -180,7 +180,7 @@ fn set_up(
     let command = match now {
         Some((name, value)) if is_list && !value.is_empty() => {
             // What it says besides stays; of two values the last one counts.
-            runtime::assign(name, value, &format!("{value},{}", allocator.setting))
+            runtime::assign(name, value, ",", allocator.setting)
         }
         Some((name, _)) => format!("{name}={} COMMAND", allocator.setting),
         None => format!("{}={} COMMAND", names.first().unwrap_or(&""), allocator.setting),
@@ -209,13 +209,11 @@ fn glibc(cause: &CauseFacts<'_>, evidence: &[String]) -> Option<Advice> {
     if missing.is_empty() {
         return None;
     }
-    let all: Vec<&str> =
-        now.split(':').filter(|part| !part.is_empty()).chain(missing.iter().map(String::as_str)).collect();
     Some(new(
         cause,
         "let glibc keep what is freed: no trimming, and no mapping of its own for each large block",
         evidence,
-        runtime::assign("GLIBC_TUNABLES", now, &all.join(":")),
+        runtime::assign("GLIBC_TUNABLES", now.trim_matches(':'), ":", &missing.join(":")),
         "the process keeps its largest size; in code: mallopt(M_TRIM_THRESHOLD, …), M_MMAP_MAX, M_TOP_PAD; \
          `ceasefire deter try` tells whether it helps",
     ))

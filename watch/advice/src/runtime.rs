@@ -76,7 +76,6 @@ pub fn java_heap(cause: &CauseFacts<'_>, process: &Process, evidence: &[String])
     let is_overridden = last(&["-Xms", "-XX:InitialHeapSize=", NO_HUGE]).is_some();
     let variable = if is_overridden { java::VARIABLES[2] } else { java::VARIABLES[0] };
     let before = process.variable(variable).unwrap_or_default();
-    let words: Vec<&str> = before.split_whitespace().chain(wanted.iter().map(String::as_str)).collect();
     let mut evidence = evidence.to_vec();
     evidence.push(match heap {
         Some(heap) => format!("it was started with -Xmx{heap}"),
@@ -86,21 +85,20 @@ pub fn java_heap(cause: &CauseFacts<'_>, process: &Process, evidence: &[String])
         cause,
         change,
         &evidence,
-        assign(variable, before, &words.join(" ")),
+        assign(variable, before, " ", &wanted.join(" ")),
         "the process keeps its largest size. What a collector marks and copies stays in small pages without huge pages, and \
          these need transparent_hugepage/enabled=madvise or always",
     ))
 }
 
-/// A line for a shell. The value is in part that of a process which is anybody's; a record may have cut it short.
-pub fn assign(variable: &str, before: &str, value: &str) -> String {
-    match before.len() + variable.len() + 1 >= VALUE_BYTES_MAX {
-        true => format!(
-            "in its {variable}, which is too long for a record, also: {}",
-            value[before.len()..].trim()
-        ),
-        false => format!("{variable}={} COMMAND", quote(OsStr::new(value))),
+/// A line for a shell: `more` joined to what the variable is. That is of a process which is anybody's; a record may have cut
+/// it short.
+pub fn assign(variable: &str, before: &str, between: &str, more: &str) -> String {
+    if variable.len() + 1 + before.len() >= VALUE_BYTES_MAX {
+        return format!("in its {variable}, which is too long for a record, also: {more}");
     }
+    let between = if before.is_empty() { "" } else { between };
+    format!("{variable}={} COMMAND", quote(OsStr::new(&format!("{before}{between}{more}"))))
 }
 
 fn is_scavenger(cause: &CauseFacts<'_>) -> bool {
@@ -166,12 +164,11 @@ fn ends_of_threads(cause: &CauseFacts<'_>, facts: &Facts<'_>, evidence: &[String
             if before.contains(STACK_CACHE) {
                 return Some(Vec::new());
             }
-            let between = if before.is_empty() { "" } else { ":" };
             vec![new(
                 cause,
                 "let the C library keep the stacks of threads that have ended",
                 &evidence,
-                assign(TUNABLES, before, &format!("{before}{between}{STACK_CACHE}=1073741824")),
+                assign(TUNABLES, before, ":", &format!("{STACK_CACHE}=1073741824")),
                 "their addresses stay in use, their memory does not; glibc 2.34 and newer. Better still is a pool of threads",
             )]
         }

@@ -126,7 +126,7 @@ fn a_java_heap_is_advised_on_as_far_as_it_is_not_set_up() {
     let evil = ["JAVA_TOOL_OPTIONS=-Da=$(reboot)"];
     let line = java_command("-Xmx2g", &evil).expect("advised on");
     assert!(line.starts_with("JAVA_TOOL_OPTIONS='-Da=$(reboot) "), "{line}");
-    let long = format!("JAVA_TOOL_OPTIONS=-Da={}", "b".repeat(500));
+    let long = format!("JAVA_TOOL_OPTIONS=-Da=ä   {}", "é ".repeat(250));
     let line = java_command("-Xmx2g", &[&long]).expect("advised on");
     assert!(line.ends_with("also: -Xms2g -Xmx2g -XX:+UseTransparentHugePages"), "{line}");
     assert_eq!(java_command(&format!("-Xmx2g {huge}"), &[]), command("-Xms2g -Xmx2g"));

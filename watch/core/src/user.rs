@@ -60,24 +60,30 @@ impl Processes {
         Processes { symbolizer: builder.enable_demangling(false).build(), of: HashMap::new() }
     }
 
-    /// `top`: what lay on top of the stack. A process that has ended before anybody looked leaves bare addresses.
-    pub fn frames(&mut self, tgid: u32, addresses: &[u64], top: u64) -> Frames {
-        if !self.of.contains_key(&tgid) && self.of.len() >= PROCESSES_MAX {
+    /// At what a process maps and has written, for the first time; or again, where that does not say all. Names have a bound.
+    fn look(&mut self, tgid: u32, addresses: &[u64]) {
+        if let Some(process) = self.of.get_mut(&tgid) {
+            // What follows data is no frame.
+            let is_mapped = |address: &&u64| process.mappings.find(**address).is_some();
+            let frames = addresses.iter().take_while(is_mapped).count() + 1;
+            let lacks = addresses.iter().take(frames).any(|address| process.lacks(*address));
+            if !lacks || process.looked.elapsed() < pause_after(process.tries) {
+                return;
+            }
+            process.look_again(tgid);
+        } else if self.of.len() >= PROCESSES_MAX {
             *self = Processes::new();
         }
-        let process = self.of.entry(tgid).or_insert_with(|| Process::of(tgid));
-        // What was mapped or written since: libraries are loaded, code is made. What follows data is no frame.
-        let known = addresses.iter().take_while(|address| process.mappings.find(**address).is_some()).count();
-        let mut so_far = addresses.iter().take(known + 1);
-        if process.looked.elapsed() >= pause_after(process.tries)
-            && so_far.any(|address| process.lacks(*address))
-        {
-            process.look_again(tgid);
-            let jit_bytes: usize = self.of.values().map(|process| process.jit.bytes()).sum();
-            if jit_bytes > JIT_BYTES_MAX {
-                self.of.retain(|of, _| *of == tgid);
-            }
+        self.of.entry(tgid).or_insert_with(|| Process::of(tgid));
+        let jit_bytes: usize = self.of.values().map(|process| process.jit.bytes()).sum();
+        if jit_bytes > JIT_BYTES_MAX {
+            self.of.retain(|of, _| *of == tgid);
         }
+    }
+
+    /// `top`: what lay on top of the stack. A process that has ended before anybody looked leaves bare addresses.
+    pub fn frames(&mut self, tgid: u32, addresses: &[u64], top: u64) -> Frames {
+        self.look(tgid, addresses);
         let process = self.of.entry(tgid).or_insert_with(|| Process::of(tgid));
         let symbolizer = &self.symbolizer;
         let top = (top != 0 && is_in_thin_call(symbolizer, tgid, process, addresses)).then_some(top);
