@@ -42,13 +42,17 @@ fn named(frames: &[(String, u64)], objects: &[&str]) -> f64 {
 
 /// None, and a skip is noted, where the two threads never ran at once.
 fn storm(cause: &str, command: &[&str]) -> Option<Vec<(String, u64)>> {
+    folded(cause, &[], command).map(|folded| user_frames(&folded))
+}
+
+fn folded(cause: &str, options: &[&str], command: &[&str]) -> Option<String> {
     let comm = Path::new(command[0]).file_name().expect("a name").to_string_lossy();
-    let watch = ["watch", "stacks", "--user-stacks", "--folded", "--cause", cause, "--comm", &comm, "--"];
-    let args = [&watch, command].concat();
+    let watch = ["watch", "stacks", "--user-stacks", "--folded", "--cause", cause, "--comm", &comm];
+    let args = [&watch, options, &["--"], command].concat();
     for _ in 0..5 {
         let folded = succeed(&mut ceasefire(&args)).stdout;
         if folded.contains(';') {
-            return Some(user_frames(&folded));
+            return Some(folded);
         }
     }
     skip("watch storms", "other programs had the victim's CPU in each of five tries");
@@ -104,6 +108,31 @@ fn frames_of_compiled_programs_have_names_and_who_called_is_among_them() {
         let share = named(&frames, &["(storm)", "storm+0x"]);
         println!("{name}: {share:.2} % of the frames have names");
         assert!(share >= NAMED_LEAST, "{name}: {share} %: {frames:?}");
+    }
+}
+
+/// A call that the compiler made inline has no frame; the debug information knows it.
+#[test]
+fn what_the_compiler_made_inline_is_a_frame_where_it_is_asked_for() {
+    if !may_watch() {
+        return;
+    }
+    for ((compiler, options, name, _), frames) in LANGUAGES.into_iter().zip([
+        "storm_inner (storm);storm_inline (storm);",
+        "Area::storm_inner (storm);storm::Area::storm_inline (storm);",
+    ]) {
+        let scratch = Scratch::new("names-inline");
+        let program = scratch.0.join("storm").to_string_lossy().into_owned();
+        let file = source(name);
+        let args = [options, &["-g", "-o", &program, &file]].concat();
+        if !compile("watch names", compiler, &args) {
+            continue;
+        }
+        for (options, is_there) in [(&["--inlined"][..], true), (&[], false)] {
+            let Some(folded) = folded("madvise-dontneed", options, &[&program, "2000"]) else { return };
+            assert_eq!(folded.contains(frames), is_there, "{name} {options:?}: {folded}");
+            assert_eq!(folded.contains("storm_inline"), is_there, "{name} {options:?}: {folded}");
+        }
     }
 }
 

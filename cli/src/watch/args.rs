@@ -153,6 +153,9 @@ pub struct Top {
     /// Also user stacks
     #[arg(long)]
     pub user_stacks: bool,
+    /// User stacks with what the compiler made inline, from debug information; takes memory as that is large
+    #[arg(long, requires = "user_stacks")]
+    pub inlined: bool,
     /// Also what CPUs have each other run besides flushes (key x)
     #[arg(long)]
     pub cross_calls: bool,
@@ -183,6 +186,9 @@ pub struct Trace {
     /// Also user stacks (JSON)
     #[arg(long)]
     pub user_stacks: bool,
+    /// User stacks with what the compiler made inline, from debug information; takes memory as that is large
+    #[arg(long, requires = "user_stacks")]
+    pub inlined: bool,
     #[command(flatten)]
     pub window: Window,
 }
@@ -204,6 +210,9 @@ pub struct Record {
     /// Also user stacks
     #[arg(long)]
     pub user_stacks: bool,
+    /// User stacks with what the compiler made inline, from debug information; takes memory as that is large
+    #[arg(long, requires = "user_stacks")]
+    pub inlined: bool,
     /// Also how much of the whole system call the wait is; slows every system call on this machine
     #[arg(long)]
     pub whole_calls: bool,
@@ -393,6 +402,9 @@ pub struct Stacks {
     /// Also user stacks
     #[arg(long)]
     pub user_stacks: bool,
+    /// User stacks with what the compiler made inline, from debug information; takes memory as that is large
+    #[arg(long, requires = "user_stacks")]
+    pub inlined: bool,
     /// Also what CPUs have each other run besides flushes
     #[arg(long)]
     pub cross_calls: bool,

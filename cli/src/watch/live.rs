@@ -107,6 +107,7 @@ pub fn stacks(args: &Stacks) -> Result<u8> {
     let options = Options {
         pairs: false,
         user_stacks: args.user_stacks,
+        inlined: args.inlined,
         calls: args.cross_calls,
         ..Options::default()
     };
@@ -123,6 +124,7 @@ pub fn trace(args: &Trace) -> Result<u8> {
         pairs: false,
         calls: false,
         user_stacks: args.user_stacks,
+        inlined: args.inlined,
         events: Some(EventOptions::default()),
         filter: filter(&window.filters)?,
         ..Options::default()

@@ -111,6 +111,7 @@ pub fn record(args: &Record) -> Result<u8> {
     let wants_events = args.events || args.auto.is_some();
     let options = Options {
         user_stacks: args.user_stacks,
+        inlined: args.inlined,
         whole_calls: args.whole_calls,
         events: wants_events.then_some(EventOptions { handler_ns_min }),
         filter: filter(&args.filters)?,

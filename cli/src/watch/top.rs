@@ -17,8 +17,13 @@ pub fn run(args: Top) -> Result<u8> {
     let causes = super::causes::causes(&args.filters.cause)?;
     let filter = super::filters::filter(&args.filters)?;
     cancel::install()?;
-    let options =
-        Options { latencies: !args.sender_only, user_stacks: args.user_stacks, filter, ..Options::default() };
+    let options = Options {
+        latencies: !args.sender_only,
+        user_stacks: args.user_stacks,
+        inlined: args.inlined,
+        filter,
+        ..Options::default()
+    };
     let mut live = Live(Observer::start(options)?);
     let look = Look::of(|name| std::env::var(name).ok(), !args.no_color);
     let settings = Settings { look, interval: args.interval, causes, cross_calls: args.cross_calls };

@@ -59,7 +59,8 @@ impl Observer {
         let sight = look(&symbols, &functions, &mut options)?;
         let has = |name: &str| kernel::has_tracepoint(&symbols, name);
         let probes = Probes::attach(&options, &functions, sight.has_btf, has)?;
-        let namer = Namer::new(symbols, probes.table("kernel_stacks")?, probes.table("user_stacks")?);
+        let (kernel_stacks, user_stacks) = (probes.table("kernel_stacks")?, probes.table("user_stacks")?);
+        let namer = Namer::new(symbols, kernel_stacks, user_stacks, options.inlined);
         Ok(Observer {
             probes,
             describer: Describer::new(namer),

@@ -36,6 +36,8 @@ pub struct Options {
     pub senders: bool,
     pub kernel_stacks: bool,
     pub user_stacks: bool,
+    /// With what the compiler made inline, from debug information.
+    pub inlined: bool,
     pub histograms: bool,
     pub pairs: bool,
     /// Flush requests of processes with threads, by cause, whether anybody else is asked or not.
@@ -57,6 +59,7 @@ impl Default for Options {
             senders: true,
             kernel_stacks: true,
             user_stacks: false,
+            inlined: false,
             histograms: true,
             pairs: true,
             requests: false,

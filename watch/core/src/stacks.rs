@@ -28,8 +28,9 @@ pub struct Namer {
 }
 
 impl Namer {
-    pub fn new(symbols: Symbols, kernel: MapHandle, user: MapHandle) -> Namer {
-        let (processes, known) = (Processes::new(), Stacks::default());
+    /// `inlined`: user frames from debug information as well.
+    pub fn new(symbols: Symbols, kernel: MapHandle, user: MapHandle, inlined: bool) -> Namer {
+        let (processes, known) = (Processes::new(inlined), Stacks::default());
         Namer { symbols, processes, kernel, user, named: HashMap::new(), known }
     }
 
@@ -79,7 +80,7 @@ impl Namer {
         let best = if is_better { frames.named } else { before.map_or(0, |before| before.named) };
         let named = Named { id, bare: frames.bare, named: best, at: Instant::now(), tries };
         if is_better {
-            self.known.user.insert(named.id, frames.names);
+            self.known.user.insert(named.id, frames.names.concat());
         }
         let id = named.id;
         self.named.insert((stack, top), named);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Names of user addresses, from the symbol tables of what processes map. The files are any user's and are read as root:
+//! Names of user addresses, from the symbol tables of what processes map, or from their debug information. The files are any user's and are read as root:
 //! only ordinary ones, and nothing they hold makes a name long. One that is cut short meanwhile ends us (SIGBUS), as it does
 //! its own process.
 
@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 const PROCESSES_MAX: usize = 256;
 /// Bytes of a function's name; the rest is dropped.
 const NAME_MAX: usize = 256;
+/// Functions inline in one another at one address; the innermost are told.
+const INLINE_MAX: usize = 16;
 /// Of a thin system call, from its function's start.
 const THIN_BYTES_MAX: usize = 64;
 /// Of a list of names that a program has written, and of all such names in memory.
@@ -35,8 +37,15 @@ pub fn pause_after(tries: u32) -> Duration {
 }
 
 pub struct Processes {
-    symbolizer: Symbolizer,
+    names: Names,
     of: HashMap<u32, Process>,
+}
+
+/// Where names are looked up.
+struct Names {
+    symbolizer: Symbolizer,
+    /// Debug information is read as well, and tells what the compiler made inline.
+    inlined: bool,
 }
 
 struct Process {
@@ -55,9 +64,9 @@ struct Process {
 type Stamp = (u64, u64, u64, i64, i64);
 
 impl Processes {
-    pub fn new() -> Processes {
-        let builder = Symbolizer::builder().enable_code_info(false).enable_inlined_fns(false);
-        Processes { symbolizer: builder.enable_demangling(false).build(), of: HashMap::new() }
+    /// `inlined`: also what the compiler made inline, where there is debug information.
+    pub fn new(inlined: bool) -> Processes {
+        Processes { names: Names::new(inlined), of: HashMap::new() }
     }
 
     /// At what a process maps and has written, for the first time; or again, where that does not say all. Names have a bound.
@@ -72,7 +81,7 @@ impl Processes {
             }
             process.look_again(tgid);
         } else if self.of.len() >= PROCESSES_MAX {
-            *self = Processes::new();
+            *self = Processes::new(self.names.inlined);
         }
         self.of.entry(tgid).or_insert_with(|| Process::of(tgid));
         let jit_bytes: usize = self.of.values().map(|process| process.jit.bytes()).sum();
@@ -85,8 +94,8 @@ impl Processes {
     pub fn frames(&mut self, tgid: u32, addresses: &[u64], top: u64) -> Frames {
         self.look(tgid, addresses);
         let process = self.of.entry(tgid).or_insert_with(|| Process::of(tgid));
-        let symbolizer = &self.symbolizer;
-        let top = (top != 0 && is_in_thin_call(symbolizer, tgid, process, addresses)).then_some(top);
+        let names = &self.names;
+        let top = (top != 0 && is_in_thin_call(names, tgid, process, addresses)).then_some(top);
         let (first, others) = addresses.split_at(addresses.len().min(1));
         let mut all: Vec<u64> = first.iter().chain(&top).chain(others).copied().collect();
         // Code without frame pointers keeps data where they would be: what follows is no frame.
@@ -97,7 +106,7 @@ impl Processes {
         let lacking = all.iter().filter(|address| process.lacks(**address)).count();
         let bare = lacking + usize::from(end.is_some());
         Frames {
-            names: all.iter().map(|address| process.frame(symbolizer, tgid, *address)).collect(),
+            names: all.iter().map(|address| process.frames(names, tgid, *address)).collect(),
             bare,
             named: all.len() - lacking,
             has_top: top.is_some(),
@@ -107,7 +116,8 @@ impl Processes {
 
 /// Of one user stack, innermost first.
 pub struct Frames {
-    pub names: Vec<String>,
+    /// Of each address: its function, behind those that are inline there.
+    pub names: Vec<Vec<String>>,
     /// Those of no file, and without a name so far.
     pub bare: usize,
     /// All others.
@@ -140,35 +150,56 @@ impl Process {
             && self.jit.name(address.saturating_sub(1)).is_none()
     }
 
-    fn frame(&self, symbolizer: &Symbolizer, tgid: u32, address: u64) -> String {
+    fn frames(&self, names: &Names, tgid: u32, address: u64) -> Vec<String> {
         match self.mappings.find(address) {
             Some(mapping) if !mapping.is_anonymous() => {
-                let found = symbol(symbolizer, tgid, mapping, address);
-                mapping.frame(address, found.map(|symbol| demangled(&symbol.name)).as_deref())
+                let Some(symbol) = names.symbol(tgid, mapping, address) else {
+                    return vec![mapping.frame(address, None)];
+                };
+                let inline = symbol.inlined.iter().rev().take(INLINE_MAX).map(|inline| &inline.name);
+                inline
+                    .chain([&symbol.name])
+                    .map(|name| mapping.frame(address, Some(&demangled(name))))
+                    .collect()
             }
             Some(mapping) => {
-                mapping.jit_frame(address, self.number, self.jit.name(address.saturating_sub(1)))
+                vec![mapping.jit_frame(address, self.number, self.jit.name(address.saturating_sub(1)))]
             }
-            None => format!("{address:#x}"),
+            None => vec![format!("{address:#x}")],
         }
     }
 }
 
-fn symbol<'a>(symbolizer: &'a Symbolizer, tgid: u32, mapping: &Mapping, address: u64) -> Option<Sym<'a>> {
-    let source = Source::Elf(Elf::new(file(tgid, mapping)?));
-    // A return address: the byte before belongs to the call.
-    let offset = mapping.offset(address).saturating_sub(1);
-    let found = symbolizer.symbolize_single(&source, Input::FileOffset(offset)).ok()?;
-    // One without a size says where something begins, not that it reaches this far.
-    found.into_sym().filter(|symbol| symbol.size.is_some())
+impl Names {
+    fn new(inlined: bool) -> Names {
+        // Inline functions are told with the lines, or not at all.
+        let builder = Symbolizer::builder().enable_code_info(inlined).enable_inlined_fns(inlined);
+        Names { symbolizer: builder.enable_demangling(false).build(), inlined }
+    }
+
+    fn symbol(&self, tgid: u32, mapping: &Mapping, address: u64) -> Option<Sym<'_>> {
+        let file = file(tgid, mapping)?;
+        // A return address: the byte before belongs to the call.
+        let offset = mapping.offset(address).saturating_sub(1);
+        let look = |debug_syms| {
+            let mut elf = Elf::new(&file);
+            elf.debug_syms = debug_syms;
+            let found =
+                self.symbolizer.symbolize_single(&Source::Elf(elf), Input::FileOffset(offset)).ok()?;
+            // One without a size says where something begins, not that it reaches this far.
+            found.into_sym().filter(|symbol| symbol.size.is_some() && !symbol.name.is_empty())
+        };
+        // Without debug information, or with some that cannot be read, the symbol table still has names.
+        self.inlined.then(|| look(true)).flatten().or_else(|| look(false))
+    }
 }
 
-fn is_in_thin_call(symbolizer: &Symbolizer, tgid: u32, process: &Process, addresses: &[u64]) -> bool {
+fn is_in_thin_call(names: &Names, tgid: u32, process: &Process, addresses: &[u64]) -> bool {
     let code = || {
         let address = *addresses.first()?;
         let mapping = process.mappings.find(address).filter(|mapping| !mapping.is_anonymous())?;
         // Up to and with the byte before `address`.
-        let length = symbol(symbolizer, tgid, mapping, address)?.offset + 1;
+        let length = names.symbol(tgid, mapping, address)?.offset + 1;
         let start =
             mapping.offset(address).checked_sub(length as u64).filter(|_| length <= THIN_BYTES_MAX)?;
         let mut code = vec![0; length];
@@ -206,7 +237,26 @@ fn jit_file(tgid: u32, number: u32) -> Option<(File, Stamp)> {
     let meta = file.metadata().ok().filter(|meta| meta.is_file())?;
     let user = fs::metadata(format!("/proc/{tgid}")).ok()?.uid();
     let stamp = (meta.dev(), meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec());
-    (meta.uid() == 0 || meta.uid() == user).then_some((file, stamp))
+    let is_ours = (meta.uid() == 0 || meta.uid() == user) && meta.mtime() >= began(tgid)?;
+    is_ours.then_some((file, stamp))
+}
+
+/// When a process began, in seconds since the epoch, or up to 3 seconds earlier: what was written before that is from an
+/// earlier one with the same number (proc(5), /proc/pid/stat, field 22).
+fn began(tgid: u32) -> Option<i64> {
+    let stat = fs::read_to_string(format!("/proc/{tgid}/stat")).ok()?;
+    // The name may hold anything, blanks and parentheses too.
+    let ticks: i64 = stat.rsplit_once(')')?.1.split_whitespace().nth(22 - 3)?.parse().ok()?;
+    // SAFETY: sysconf() reads a number.
+    let ticks_per_s = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
+    let since_boot = clock_s(libc::CLOCK_BOOTTIME)?;
+    Some(clock_s(libc::CLOCK_REALTIME)? - since_boot + ticks / ticks_per_s.max(1) - 1)
+}
+
+fn clock_s(clock: libc::clockid_t) -> Option<i64> {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `now` is there to be written to.
+    (unsafe { libc::clock_gettime(clock, &mut now) } == 0).then_some(now.tv_sec)
 }
 
 /// What is mapped, also if it was replaced or lies in a container; where we may not follow that, or the process has ended,
@@ -257,6 +307,7 @@ impl Write for Short {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::SystemTime;
 
     #[test]
     fn names_are_those_of_the_source_and_never_long() {
@@ -281,11 +332,11 @@ mod tests {
     #[test]
     fn our_own_code_is_named_from_our_own_file() {
         let here = our_own_code_is_named_from_our_own_file as fn() as usize as u64 + 1;
-        let frames = Processes::new().frames(std::process::id(), &[here, 1], 0).names;
+        let frames = Processes::new(false).frames(std::process::id(), &[here, 1], 0).names.concat();
         assert!(frames[0].contains("::our_own_code_is_named_from_our_own_file ("), "{frames:?}");
         assert_eq!(frames.len(), 1, "1 is no code");
         assert_eq!(
-            Processes::new().frames(u32::MAX, &[here, 1], 0).names,
+            Processes::new(false).frames(u32::MAX, &[here, 1], 0).names.concat(),
             [format!("{here:#x}"), "0x1".into()]
         );
     }
@@ -301,9 +352,9 @@ mod tests {
             code.windows(2).position(|two| two == [0x0f, 0x05]).map(|at| (function + at + 2) as u64)
         };
         let thin = returns(libc::getppid as *const () as usize).expect("its system call");
-        let of = |first: u64| Processes::new().frames(std::process::id(), &[first, 1], here as u64 + 1);
+        let of = |first: u64| Processes::new(false).frames(std::process::id(), &[first, 1], here as u64 + 1);
         let Frames { names, has_top, .. } = of(thin);
-        assert!(has_top && names.len() == 2 && names[1].contains("who_called_a_thin_call"), "{names:?}");
+        assert!(has_top && names.len() == 2 && names[1][0].contains("who_called_a_thin_call"), "{names:?}");
         let Frames { names, has_top, .. } = of(libc::memcpy as *const () as u64 + 8);
         assert!(!has_top && names.len() == 1, "{names:?}");
     }
@@ -325,10 +376,18 @@ mod tests {
         } as u64;
         let own = std::process::id();
         let map = format!("/tmp/perf-{own}.map");
-        let frames = || Processes::new().frames(own, &[code + 8], 0).names;
+        let frames = || Processes::new(false).frames(own, &[code + 8], 0).names.concat();
         assert!(frames()[0].ends_with(&format!(" (not in perf-{own}.map)")), "{:?}", frames());
         fs::write(&map, format!("{code:x} 10 Hot::loop\n")).expect("written");
         assert_eq!(frames(), [format!("Hot::loop (perf-{own}.map)")]);
+        // An earlier process with this number has left one behind.
+        let file = File::options().write(true).open(&map).expect("opened");
+        let began = began(own).expect("since when this process is there");
+        let at = |seconds: i64| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds as u64);
+        file.set_modified(at(began)).expect("set");
+        assert!(jit_file(own, own).is_some());
+        file.set_modified(at(began - 1)).expect("set");
+        assert!(jit_file(own, own).is_none());
         fs::remove_file(&map).expect("removed");
         // A link may lead anywhere.
         std::os::unix::fs::symlink("/etc/passwd", &map).expect("linked");

@@ -16,11 +16,16 @@ static void *spin(void *unused)
 	return unused;
 }
 
+static inline __attribute__((always_inline)) void storm_inline(char *area)
+{
+	madvise(area, BYTES, MADV_DONTNEED);
+}
+
 __attribute__((noinline)) void storm_inner(char *area)
 {
 	for (int at = 0; at < BYTES; at += 4096)
 		area[at] = 1;
-	madvise(area, BYTES, MADV_DONTNEED);
+	storm_inline(area);
 	__asm__ volatile("");	/* no tail call */
 }
 

@@ -18,6 +18,11 @@ impl Area {
         for at in (0..BYTES).step_by(4096) {
             unsafe { self.0.add(at).write_volatile(1) };
         }
+        self.storm_inline();
+    }
+
+    #[inline(always)]
+    fn storm_inline(&self) {
         assert_eq!(unsafe { madvise(self.0, BYTES, 4) }, 0);
     }
 
