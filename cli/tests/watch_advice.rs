@@ -308,6 +308,76 @@ fn khugepaged_is_kept_from_collapsing_by_the_command_that_is_printed() {
     });
 }
 
+/// A memory cgroup of version 1 or 2 with a limit, beneath that of this test.
+struct Limited {
+    path: std::path::PathBuf,
+    knob: &'static str,
+}
+
+impl Limited {
+    const BYTES: &'static str = "41943040";
+
+    fn new() -> Option<Limited> {
+        let version_2 = "/sys/fs/cgroup/cgroup.controllers";
+        let (root, knob) = match Path::new(version_2).exists() {
+            true => ("/sys/fs/cgroup", "memory.max"),
+            false => ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+        };
+        let path = Path::new(root).join(format!("ceasefire-test-{}", std::process::id()));
+        std::fs::create_dir(&path).ok()?;
+        let group = Limited { path, knob };
+        group.limit().then_some(group)
+    }
+
+    fn limit(&self) -> bool {
+        std::fs::write(self.path.join(self.knob), Limited::BYTES).is_ok()
+    }
+}
+
+impl Drop for Limited {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.path);
+    }
+}
+
+/// The file is larger than what its group may use, so the program reclaims what it has read; with the limit that is
+/// advised it does not.
+#[test]
+fn a_file_over_its_groups_limit_is_reclaimed_until_the_limit_is_raised() {
+    if !may_watch() {
+        return;
+    }
+    let Some(group) = Limited::new() else {
+        return skip("watch advice", "no memory cgroup can be made here");
+    };
+    let scratch = Scratch::new("advice-limit");
+    let binary = scratch.0.join("limit").to_string_lossy().into_owned();
+    if !compile(
+        "watch advice",
+        "cc",
+        &["-O1", "-pthread", "-o", &binary, &program("cli/tests/programs/advice/limit.c")],
+    ) {
+        return;
+    }
+    // Not in memory: there is nothing that such a file could be written to.
+    let data = Path::new(env!("CARGO_TARGET_TMPDIR")).join("limit.data").to_string_lossy().into_owned();
+    let joined = format!("echo $$ > {}/cgroup.procs && exec {binary} {data} 20", group.path.display());
+    let record = |way: &str| Record::of_process(&scratch.0.join("limit.record"), &(joined.clone() + way));
+    let before = || {
+        assert!(group.limit(), "set up before");
+        record("")
+    };
+    falls("reclaim", before, |before| {
+        let (change, command) = before.advice("reclaim");
+        assert!(change.contains("limit of its memory cgroup"), "{change}");
+        assert_eq!(run(Command::new("sh").args(["-c", &command])).code, 0, "{command}");
+        record("")
+    });
+    // The other half of the advice, with the limit as it was.
+    falls("reclaim", before, |_| record(" pread"));
+    std::fs::remove_file(&data).expect("written by it");
+}
+
 /// A command that shows the code shows it; a setting that is to be changed is there.
 #[test]
 fn commands_that_show_code_show_it() {

@@ -150,6 +150,7 @@ pub fn process(tgid: u32, comm: &str) -> Option<Process> {
         variables,
         built_with,
         runtimes,
+        memory_limit: super::limit::memory_limit(tgid),
     })
 }
 

@@ -12,6 +12,8 @@ mod export;
 pub(crate) mod filters;
 #[cfg(feature = "watch")]
 mod isolated;
+#[cfg(feature = "watch")]
+mod limit;
 mod lines;
 #[cfg(feature = "watch")]
 mod live;
@@ -20,7 +22,6 @@ mod program;
 #[cfg(feature = "watch")]
 mod record;
 mod report;
-#[cfg(feature = "watch")]
 mod runtimes;
 #[cfg(feature = "watch")]
 mod selftest;

@@ -4,8 +4,10 @@
 
 use crate::facts::{CauseFacts, Facts};
 use crate::{heap, runtime, Advice};
+use ceasefire_base::exec::quote;
 use ceasefire_watch_model::Cause;
 use ceasefire_watch_views::numbers::count;
+use std::ffi::OsStr;
 
 const THP: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 const THP_DEFRAG: &str = "/sys/kernel/mm/transparent_hugepage/defrag";
@@ -276,7 +278,24 @@ fn compaction(cause: &CauseFacts<'_>, facts: &Facts<'_>) -> Option<Advice> {
     }
 }
 
+/// Of a machine that lacks memory; or of one group, whose limit is reached, by a process that reclaims for itself.
 fn reclaim(cause: &CauseFacts<'_>, facts: &Facts<'_>) -> Advice {
+    let is_own_work = cause.sender.as_ref().is_some_and(|(task, _)| !task.comm.starts_with("kswapd"));
+    let limit = cause.process.and_then(|process| process.memory_limit.as_ref());
+    if let Some(limit) = limit.filter(|_| is_own_work) {
+        return new(
+            cause,
+            "raise the limit of its memory cgroup, or read the file with pread() instead of through a mapping",
+            &[format!(
+                "{} is {} MiB, and was reached {} times",
+                limit.path,
+                limit.bytes >> 20,
+                count(limit.reached)
+            )],
+            format!("echo {} > {}", limit.bytes.saturating_mul(2), quote(OsStr::new(&limit.path))),
+            "all that it maps must fit, or it reclaims as before; systemctl set-property makes it last",
+        );
+    }
     let evidence = [format!(
         "{} MiB of memory, vm.swappiness {}",
         facts.environment.memory_kib >> 10,

@@ -5,7 +5,7 @@ use crate::{advise, Advice};
 use ceasefire_watch_model::{
     testing, Batching, Cause, Class, Kind, Range, Sender, Shootdown, Site, Snapshot, Tally, Task,
 };
-use ceasefire_watch_record::{Environment, Process};
+use ceasefire_watch_record::{Environment, MemoryLimit, Process};
 
 fn tally(n: u64) -> Tally {
     Tally { shootdowns: n, targets: n, ..Tally::default() }
@@ -168,4 +168,19 @@ fn threads_that_end_are_not_told_to_set_up_malloc() {
     assert_eq!(command(before, "munmap"), Some(format!("{before}:{cache} COMMAND")));
     assert_eq!(command(&format!("GLIBC_TUNABLES={cache}"), "munmap"), None);
     assert!(command("A=b", "madvise-dontneed").is_some_and(|command| command.contains("a pool of threads")));
+}
+
+#[test]
+fn a_reached_limit_is_to_be_raised_where_the_process_reclaims_for_itself() {
+    let command = |comm: &str, memory_limit: Option<MemoryLimit>| {
+        let mut window = window(&[(Class::User, Cause::Reclaim, 1000)]);
+        window.senders[0].task.comm = comm.into();
+        let process = Process { tgid: 7, memory_limit, ..Process::default() };
+        let all = advise(&window, &Environment::default(), &[process], None);
+        about(&all, "reclaim").first().map(|advice| advice.command.clone()).expect("advised on")
+    };
+    let limit = || Some(MemoryLimit { path: "/c/a b/memory.max".into(), bytes: 4096, reached: 3 });
+    assert_eq!(command("app", limit()), "echo 8192 > '/c/a b/memory.max'");
+    assert!(command("kswapd0", limit()).contains("MemoryLow"), "of the machine's memory");
+    assert!(command("app", None).contains("MemoryLow"));
 }

@@ -145,6 +145,9 @@ impl Clean for Process {
             runtime.version.clean();
             runtime.detail.clean();
         }
+        if let Some(limit) = &mut self.memory_limit {
+            limit.path.clean();
+        }
         self.comm.clean();
         self.cpus_allowed.clean();
         for list in [&mut self.command, &mut self.libraries, &mut self.variables] {

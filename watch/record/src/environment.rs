@@ -49,6 +49,8 @@ pub struct Process {
     pub built_with: Vec<Built>,
     /// What runs it, and the C library.
     pub runtimes: Vec<Runtime>,
+    /// The lowest limit of its memory cgroup and those above, if it was reached.
+    pub memory_limit: Option<MemoryLimit>,
 }
 
 impl Process {
@@ -79,6 +81,16 @@ pub struct Runtime {
     pub version: Option<String>,
     /// In words: "(collector G1)".
     pub detail: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MemoryLimit {
+    /// The file that sets it, in bytes.
+    pub path: String,
+    pub bytes: u64,
+    /// How often more was wanted, since there is such a group.
+    pub reached: u64,
 }
 
 /// An allocator or a runtime that is part of a program.

@@ -22,7 +22,7 @@ mod frame;
 mod reader;
 mod writer;
 
-pub use environment::{Built, End, Environment, Process, Runtime};
+pub use environment::{Built, End, Environment, MemoryLimit, Process, Runtime};
 pub use error::Error;
 pub use file::Recording;
 pub use reader::{Item, Reader};

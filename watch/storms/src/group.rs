@@ -21,9 +21,16 @@ fn skip(what: &str) -> Error {
         .remedy("this storm needs root and a memory cgroup that it may make a group in")
 }
 
-/// Where the memory controller's group of this process is, and whether it is of version 2.
-fn own_group() -> Option<(PathBuf, bool)> {
-    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+/// Where a process's group of the memory controller is, and where the hierarchy's root is.
+pub struct MemoryGroup {
+    pub root: PathBuf,
+    pub group: PathBuf,
+    pub is_v2: bool,
+}
+
+/// `process`: its number, or "self".
+pub fn memory_group(process: &str) -> Option<MemoryGroup> {
+    let groups = fs::read_to_string(format!("/proc/{process}/cgroup")).ok()?;
     let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
     let find = |kind: &str, option: &str| {
         let fields = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
@@ -45,14 +52,16 @@ fn own_group() -> Option<(PathBuf, bool)> {
         })?;
     let relative = Path::new(&path).strip_prefix("/").ok()?;
     // In a container the path may be one that only the host can see.
-    let group = [root.join(relative), root].into_iter().find(|group| group.join("cgroup.procs").exists())?;
-    Some((group, is_v2))
+    let groups = [root.join(relative), root.clone()];
+    let group = groups.into_iter().find(|group| group.join("cgroup.procs").exists())?;
+    Some(MemoryGroup { root, group, is_v2 })
 }
 
 impl Group {
     pub fn join() -> Result<Group> {
         cancel::install()?;
-        let (parent, is_v2) = own_group().ok_or_else(|| skip("no memory cgroup"))?;
+        let MemoryGroup { group: parent, is_v2, .. } =
+            memory_group("self").ok_or_else(|| skip("no memory cgroup"))?;
         let path = parent.join(format!("ceasefire-storm-{}", std::process::id()));
         fs::create_dir(&path).map_err(|_| skip("no group could be made"))?;
         let mut group = Group { parent, path, is_v2, has_enabled: false };

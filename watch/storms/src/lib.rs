@@ -4,7 +4,7 @@
 mod advice;
 mod calls;
 mod files;
-mod group;
+pub mod group;
 mod kernel;
 mod memory;
 mod nodes;
