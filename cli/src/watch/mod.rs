@@ -22,6 +22,7 @@ mod program;
 #[cfg(feature = "watch")]
 mod record;
 mod report;
+#[cfg(feature = "watch")]
 mod runtimes;
 #[cfg(feature = "watch")]
 mod selftest;
