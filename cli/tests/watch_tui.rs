@@ -188,10 +188,21 @@ fn screens_are_as_they_were() {
         }
         top.press("?");
         let screen = top.wait("help", |screen| screen.contains("1 2 3 4, Tab"));
-        // How much of it there is room for depends on the footer, which depends on this machine.
+        // How much of it there is room for depends on the footer, which depends on this machine: what is lost on a busy
+        // one takes lines of its own.
         let help = rows_of_the_storm(&masked(&screen));
-        let beginning: String = help.split_inclusive('\n').take(rows as usize - 8).collect();
-        compare(&format!("watch-top-help-{columns}"), &beginning);
+        let lines: Vec<&str> =
+            help.split_inclusive('\n').take_while(|line| !line.starts_with("saw ")).collect();
+        let shown = lines.len().min(rows as usize - 8);
+        assert!(shown + 12 >= rows as usize, "{shown} lines of help: {screen}");
+        let name = format!("watch-top-help-{columns}");
+        if shown + 8 == rows as usize {
+            compare(&name, &lines[..shown].concat());
+        } else {
+            let golden = common::root().join("cli/tests/golden").join(format!("{name}.txt"));
+            let golden = std::fs::read_to_string(golden).expect("the help");
+            assert!(golden.starts_with(&lines[..shown].concat()), "{screen}");
+        }
         top.press("\x1b");
         top.wait("the way back from help", |screen| screen.contains("matrix]"));
         top.press("q");
