@@ -278,14 +278,12 @@ fn compaction(cause: &CauseFacts<'_>, facts: &Facts<'_>) -> Option<Advice> {
     }
 }
 
-/// Of a machine that lacks memory; or of one group, whose limit is reached, by a process that reclaims for itself.
+/// Of a machine that lacks memory; or of one group whose limit is reached, by a process in it. kswapd is in none.
 fn reclaim(cause: &CauseFacts<'_>, facts: &Facts<'_>) -> Advice {
-    let is_own_work = cause.sender.as_ref().is_some_and(|(task, _)| !task.comm.starts_with("kswapd"));
-    let limit = cause.process.and_then(|process| process.memory_limit.as_ref());
-    if let Some(limit) = limit.filter(|_| is_own_work) {
+    if let Some(limit) = cause.process.and_then(|process| process.memory_limit.as_ref()) {
         return new(
             cause,
-            "raise the limit of its memory cgroup, or read the file with pread() instead of through a mapping",
+            "raise the limit of its memory cgroup, or read files with pread() instead of through a mapping",
             &[format!(
                 "{} is {} MiB, and was reached {} times",
                 limit.path,

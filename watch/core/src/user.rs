@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Names of user addresses, from the symbol tables of what processes map, or from their debug information. The files are any user's and are read as root:
-//! only ordinary ones, and nothing they hold makes a name long. One that is cut short meanwhile ends us (SIGBUS), as it does
-//! its own process.
+//! Names of user addresses, from the symbol tables of what processes map, or from their debug information. The files are
+//! any user's and are read as root: only ordinary ones, and nothing they hold makes a name long. One that is cut short
+//! meanwhile ends us (SIGBUS), as it does its own process.
 
 use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{Input, Sym, Symbolizer};
@@ -384,9 +384,10 @@ mod tests {
         let file = File::options().write(true).open(&map).expect("opened");
         let began = began(own).expect("since when this process is there");
         let at = |seconds: i64| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds as u64);
-        file.set_modified(at(began)).expect("set");
+        // Two looks at the clocks may differ by a second.
+        file.set_modified(at(began + 2)).expect("set");
         assert!(jit_file(own, own).is_some());
-        file.set_modified(at(began - 1)).expect("set");
+        file.set_modified(at(began - 3)).expect("set");
         assert!(jit_file(own, own).is_none());
         fs::remove_file(&map).expect("removed");
         // A link may lead anywhere.
