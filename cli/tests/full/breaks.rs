@@ -62,7 +62,7 @@ const BREAKS: [(&str, &str, Shows); 37] = [
     ("nested-unaccounted", "overlap --set switch=during --set tables=256 --units 40 --cpus 8 --nodes 2", Stale),
     ("nested-early", "overlap --cpus 8 --nodes 2", Stale),
     ("hidden-over-another", "hidden --cpus 4", Check),
-    ("hidden-over-revealed", "hidden --cpus 4 --nodes 2", Check),
+    ("hidden-over-revealed", "hidden --cpus 4 --nodes 2 --repeats 8", Check),
     ("hidden-is-uncached", "hidden --cpus 2", Check),
     ("hidden-taken-unflushed", "migrate --cpus 8 --nodes 2", Check),
     ("request-spans", "refault --set by=cgroup --cpus 4 --tlb hardware,insert=on", Check),
