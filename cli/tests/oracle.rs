@@ -77,8 +77,9 @@ fn pages_that_all_hold_are_always_flushed() {
 
 #[test]
 fn every_site_and_reason_is_checked() {
-    // A kernel that checks itself is slow, and the machine guesses by the host's clock: more is walked to before it is let off.
-    every_pair_is_checked_in(512, 250);
+    // A kernel that checks itself is slow, and the machine guesses by the host's clock: most is walked to before it is let off.
+    let is_slow = std::env::var("CEASEFIRE_ORACLE_KERNEL").is_ok();
+    every_pair_is_checked_in(if is_slow { 1536 } else { 512 }, 250);
 }
 
 #[test]
