@@ -77,9 +77,11 @@ fn pages_that_all_hold_are_always_flushed() {
 
 #[test]
 fn every_site_and_reason_is_checked() {
-    // A kernel that checks itself is slow, and the machine guesses by the host's clock: most is walked to before it is let off.
-    let is_slow = std::env::var("CEASEFIRE_ORACLE_KERNEL").is_ok();
-    every_pair_is_checked_in(if is_slow { 1536 } else { 512 }, 250);
+    // A kernel that checks itself walks much more, and after one of eight walks the machine walks unasked: few pages stay
+    // unused until they are let off. That kernel is to find nothing; the others reach the counts.
+    let checks_itself =
+        std::env::var("CEASEFIRE_ORACLE_KERNEL").is_ok_and(|kernel| kernel.starts_with("checked-"));
+    every_pair_is_checked_in(512, if checks_itself { 50 } else { 250 });
 }
 
 #[test]

@@ -96,24 +96,28 @@ fn gathers_that_overlap_read_nothing_stale() {
 #[test]
 #[ignore = "more boots: make test-full-all"]
 fn sites_that_idle_serves_go_on() {
-    // Twice as many as are wanted: on a slow kernel the machine's guesses walk to some before they are let off.
+    // A kernel that checks itself walks much more, and after one of eight walks the machine walks unasked: few pages stay
+    // unused until they are let off. That kernel is to find nothing; the others reach the counts.
+    let checks_itself =
+        std::env::var("CEASEFIRE_FULL_KERNEL").is_ok_and(|kernel| kernel.starts_with("checked-"));
+    let wanted = if checks_itself { 50 } else { 500 };
     let results = clean(&["elisions", "--units", "1024"], &EIGHT);
     let row = row(&results, "elisions", 8);
-    for (name, least) in [
-        ("clear_flush_checked_idle", 500),
-        ("clear_flush_checked_private", 500),
-        ("clear_flush_checked_uncached", 500),
-        ("migrate_checked_idle", 500),
-        ("protect_checked_idle", 500),
-        ("reclaim_checked_idle", 500),
-        ("remap_checked_idle", 500),
-        ("zap_checked_idle", 500),
-        ("zap_checked_private", 500),
-        ("zap_checked_uncached", 500),
+    for name in [
+        "clear_flush_checked_idle",
+        "clear_flush_checked_private",
+        "clear_flush_checked_uncached",
+        "migrate_checked_idle",
+        "protect_checked_idle",
+        "reclaim_checked_idle",
+        "remap_checked_idle",
+        "zap_checked_idle",
+        "zap_checked_private",
+        "zap_checked_uncached",
     ] {
         let checked = counted(row, name);
         println!("{name:29} {checked:6}");
-        assert!(checked >= least, "{name}: {checked}, {least} wanted");
+        assert!(checked >= wanted, "{name}: {checked}, {wanted} wanted");
     }
     // Pages that every CPU holds, and every scenario of mode idle's breaks on the intact kernel.
     clean(&["held", "--units", "96"], &EIGHT);
