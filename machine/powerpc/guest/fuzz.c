@@ -38,8 +38,9 @@ static uint32_t segments[SEGMENTS], spaces[SPACES];
 static struct tlb_stats expected;
 static uint32_t clock_now, random_state, round_now;
 static struct tlb_element elements[2 * SETS * WAYS + 1] __attribute__((aligned(8)));
-/* Two congruence classes, and one page of another. */
-static const uint32_t indexes[INDEXES] = { 0x05, 0x45, 0x405, 0x8005, 0xffc5, 0x06, 0x46, 0x406, 0x8006, 0x2007 };
+/* Two congruence classes, and one page of another. The first ones are used more often: else no entry would last. */
+static const uint32_t indexes[INDEXES] = { 0x05, 0x46, 0x45, 0x405, 0x8005, 0xffc5, 0x06, 0x406, 0x8006, 0x2007 };
+#define INDEXES_HOT 2
 
 static uint32_t random_below(uint32_t end)
 {
@@ -48,6 +49,16 @@ static uint32_t random_below(uint32_t end)
 	random_state ^= random_state >> 17;
 	random_state ^= random_state << 5;
 	return (uint32_t)((uint64_t)random_state * end >> 32);
+}
+
+static uint32_t random_index(void)
+{
+	return indexes[random_below(random_below(4) ? INDEXES_HOT : INDEXES)];
+}
+
+static unsigned int random_segment(void)
+{
+	return random_below(random_below(2) ? 1 : SEGMENTS);
 }
 
 static struct modelled *model_find(enum kind kind, uint32_t vsid, uint32_t index)
@@ -141,8 +152,8 @@ static uint32_t model_access(uint32_t segment, enum mode mode, uint32_t index, u
 
 static void step_access(void)
 {
-	unsigned int n = random_below(SEGMENTS);
-	uint32_t index = indexes[random_below(INDEXES)], segment = segments[n], bits[PAGES], value = 0;
+	unsigned int n = random_segment();
+	uint32_t index = random_index(), segment = segments[n], bits[PAGES], value = 0;
 	uint32_t address = address_of(FIRST_SEGMENT + n, index), what = 1u << random_below(3), wanted, cause, vector, raised;
 	enum mode mode = random_below(2) ? USER : SUPERVISOR;
 	struct modelled *entry = NULL;
@@ -188,7 +199,7 @@ static void step_segment(void)
 
 static void step_tlbie(void)
 {
-	uint32_t address = address_of(random_below(16), indexes[random_below(INDEXES)] ^ random_below(1024) << 6);
+	uint32_t address = address_of(random_below(16), random_index() ^ random_below(1024) << 6);
 
 	expected.at[TLBIE]++;
 	for (unsigned int kind = 0; kind < 2; kind++) {
@@ -204,12 +215,13 @@ static void step_tlbie(void)
 
 static void step_pte(void)
 {
-	struct mapped *page = &pages[random_below(PAGES)];
+	struct mapped *page = &pages[random_below(SPACES) * INDEXES + random_below(random_below(2) ? INDEXES_HOT : INDEXES)];
 
-	if (random_below(3) == 0)
+	/* Most are valid. */
+	if (random_below(4) == 0 || !(page->pte->v & PTE_V))
 		page->pte->v ^= PTE_V;
 	page->pte->r = page->frames[random_below(2)] | (random_below(2) ? PTE_R : 0) | (random_below(2) ? PTE_C : 0) |
-		       (random_below(2) ? PP_WRITE : random_below(4));
+		       (random_below(4) ? PP_WRITE : random_below(4));
 	asm volatile("sync" : : : "memory");
 }
 
@@ -298,7 +310,7 @@ void fuzz(uint32_t rounds, uint32_t seed)
 			step_segment();
 		else if (dice == 1)
 			step_tlbie();
-		else if (dice == 2)
+		else if (dice < 8)
 			step_pte();
 		else
 			step_access();
@@ -307,6 +319,6 @@ void fuzz(uint32_t rounds, uint32_t seed)
 			compare_counters(&before);
 	}
 	compare_counters(&before);
-	text("rounds=%u misses=%u evictions=%u", rounds, expected.at[DATA_MISSES] + expected.at[CODE_MISSES],
-	     expected.at[EVICTIONS]);
+	text("rounds=%u misses=%u evictions=%u changed=%u", rounds, expected.at[DATA_MISSES] + expected.at[CODE_MISSES],
+	     expected.at[EVICTIONS], expected.at[CHANGED_SEARCHES]);
 }

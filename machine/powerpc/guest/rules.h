@@ -168,6 +168,6 @@ static inline void expect_only(const struct tlb_stats *stats, uint32_t mask, int
 #define EXPECT_ONLY(stats, mask) expect_only(&(stats), mask, __LINE__)
 #define STAT(name) (1u << (name))
 
-#define MANUAL "604 5.4.3"
+#define MANUAL "604 figure 5-7"
 
 #endif

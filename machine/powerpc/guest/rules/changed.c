@@ -41,7 +41,7 @@ RULE(504, "a hit sets nothing", SOURCE, MODEL, "hit-sets")
 	EXPECT_BITS(page, 0);
 }
 
-RULE(505, "a store through an entry without C searches, and sets C", "604 family, changed bit", MODEL,
+RULE(505, "a store through an entry without C searches, and sets C", "750, changed bit", MODEL,
      "store-trusts-entry")
 {
 	struct page page = page_make(3, 0x123, PP_WRITE);
@@ -52,7 +52,7 @@ RULE(505, "a store through an entry without C searches, and sets C", "604 family
 	EXPECT_NEW(page);
 }
 
-RULE(506, "and it does so once, whoever stores", "604 family, changed bit", ORACLE, "changed-forgotten")
+RULE(506, "and it does so once, whoever stores", "750, changed bit", ORACLE, "changed-forgotten")
 {
 	struct page page = page_make(3, 0x123, PP_WRITE);
 	struct tlb_stats before = oracle_stats(), stats;
@@ -81,7 +81,7 @@ RULE(507, "if the search finds nothing it is a DSI, and the entry stays", "ours"
 }
 
 RULE(508, "if the PTE that it finds denies the store it is a DSI, and nothing is set", "ours", MODEL,
-     "denied-fills")
+     "denied-sets")
 {
 	struct page page = page_make(3, 0x123, PTE_R | PP_WRITE);
 
@@ -93,7 +93,7 @@ RULE(508, "if the PTE that it finds denies the store it is a DSI, and nothing is
 	EXPECT_OLD(page);
 }
 
-RULE(509, "the entry is loaded again from what the search has found", "604 family, changed bit", MODEL,
+RULE(509, "the entry is loaded again from what the search has found", "750, changed bit", MODEL,
      "changed-keeps-frame")
 {
 	struct page page = page_make(3, 0x123, PTE_R | PP_WRITE);

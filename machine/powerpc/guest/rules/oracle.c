@@ -82,7 +82,7 @@ RULE(805, "its elements say what the entries are", DOC, ORACLE, "oracle-hides-bi
 	}
 }
 
-RULE(806, "a TLB entry is shown as it is, not as memory is", DOC, ORACLE, "hit-reads-memory")
+RULE(806, "a TLB entry is shown as it is, not as memory is", DOC, ORACLE, "oracle-adds-changed")
 {
 	struct page page = page_stale(3, 0x123, PTE_R | PP_WRITE);
 

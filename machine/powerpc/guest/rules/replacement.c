@@ -27,7 +27,7 @@ RULE(302, "the third page of a set replaces the one that was used least recently
 	EXPECT_NEW(one);
 }
 
-RULE(303, "a set has no more than two ways", SOURCE, MODEL, "evicted-stays")
+RULE(303, "a set has no more than two ways", SOURCE, MODEL, "fast-keeps-older")
 {
 	struct page one = set_page(0), two = set_page(1), three = set_page(2);
 

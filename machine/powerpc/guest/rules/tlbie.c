@@ -139,7 +139,7 @@ RULE(211, "tlbie is privileged", "OEA, tlbie", MODEL, "tlbie-for-users")
 	EXPECT_OLD(page);
 }
 
-RULE(212, "there is no tlbia", "604 2.3.6.3", MODEL, "tlbia-exists")
+RULE(212, "there is no tlbia", "750; 604 table 2-46 has none", MODEL, "tlbia-exists")
 {
 	struct page page = page_stale(3, 0x123, BITS);
 	uint32_t vector = stub_try(stub_tlbia, 0, 0, 0);
