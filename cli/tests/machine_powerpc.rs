@@ -143,7 +143,14 @@ impl Boot {
         };
         let mut command = Command::new(&kit.qemu);
         command.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-vga", "none"]);
-        command.args(["-machine", &with("g3beige", &self.machine), "-cpu", &with("604", &self.cpu), "-m", "64"]);
+        command.args([
+            "-machine",
+            &with("g3beige", &self.machine),
+            "-cpu",
+            &with("604", &self.cpu),
+            "-m",
+            "64",
+        ]);
         if self.words.split(' ').any(|word| word == "icount") {
             command.args(["-icount", "shift=0,sleep=off", "-rtc", "clock=vm,base=2024-01-01"]);
         }
@@ -339,7 +346,8 @@ fn every_rule_fails_where_it_is_broken() {
         assert!(!rule.killer.is_empty(), "rule {} has no break that it must notice", rule.number);
         breaks.entry(break_of(rule)).or_default().push(rule.number);
     }
-    let survivors: Vec<String> = breaks.iter().flat_map(|(boot, rules)| survivors(boot, rules, &kit)).collect();
+    let survivors: Vec<String> =
+        breaks.iter().flat_map(|(boot, rules)| survivors(boot, rules, &kit)).collect();
     assert!(survivors.is_empty(), "{} survive:\n{}", survivors.len(), survivors.join("\n"));
     println!("{} rules fail under {} breaks", rules.len(), breaks.len());
 }
@@ -380,7 +388,8 @@ fn the_machine_agrees_with_the_guests_own_model() {
     for seed in 1..=3 {
         let said = fuzz(&kit, "", ROUNDS, seed);
         assert!(said.is_whole(), "{said}");
-        let line = said.text.lines().find(|line| line.starts_with("fuzz ok ")).unwrap_or_else(|| panic!("{said}"));
+        let line =
+            said.text.lines().find(|line| line.starts_with("fuzz ok ")).unwrap_or_else(|| panic!("{said}"));
         let field = |name: &str| line.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
         let number = |name: &str| field(name).and_then(|n| n.parse::<u32>().ok()).unwrap_or_default();
         assert_eq!(number("rounds"), ROUNDS, "{said}");
@@ -442,7 +451,10 @@ fn what_cannot_be_is_refused() {
         .output()
         .expect("QEMU starts");
     let stderr = String::from_utf8_lossy(&said.stderr);
-    assert!(!said.status.success() && stderr.contains("tlb-model needs TCG and one CPU, a 604 or 604e"), "{stderr}");
+    assert!(
+        !said.status.success() && stderr.contains("tlb-model needs TCG and one CPU, a 604 or 604e"),
+        "{stderr}"
+    );
 }
 
 fn need_in_words(need: &str) -> &'static str {
