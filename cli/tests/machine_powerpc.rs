@@ -473,7 +473,7 @@ fn page_of(rules: &[Rule]) -> String {
         "<!-- SPDX-License-Identifier: GPL-2.0-only -->\n\
          # The PowerPC machine's rules\n\n\
          What the [emulated 604](machine-powerpc.md)'s TLBs must do and must not do. Each rule is one function of the guest\n\
-         in `machine/powerpc/guest/rules/`, with a number that stays. `make test-powerpc-machine` tries all of them, and then\n\
+         in `machine/powerpc/guest/rules/`, with a number that stays. the goal `powerpc-machine` tries all of them, and then\n\
          shows that each fails where it is broken on purpose. They rely on behaviour: a PTE is changed without a `tlbie`, and\n\
          what a read returns tells whether an entry was kept.\n\n\
          The second line of a rule names its source (604, OEA: [machine-powerpc.md](machine-powerpc.md#the-tlbs-as-modelled);\n\
@@ -481,7 +481,7 @@ fn page_of(rules: &[Rule]) -> String {
          the machine.\n\n\
          `fuzz.c` stands beside the rules: random loads, stores, fetches, `tlbie`, `mtsr` and changes of PTEs, compared at\n\
          each step with a model of the TLBs that was written apart from the machine's.\n\n\
-         `UPDATE_EXPECT=1 make test-powerpc-machine` writes this page; a test compares it with the source.\n\n",
+         With `UPDATE_EXPECT=1` the goal writes this page; a test compares it with the source.\n\n",
     );
     for rule in rules {
         let needs: Vec<&str> = rule.needs.iter().map(|need| need_in_words(need)).collect();
@@ -504,5 +504,5 @@ fn the_page_lists_the_rules() {
         std::fs::write(&path, &page).expect("the page");
     }
     let found = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(found == page, "{PAGE} is not what the guest says: UPDATE_EXPECT=1 make test-powerpc-machine");
+    assert!(found == page, "{PAGE} is not what the guest says: UPDATE_EXPECT=1 writes it");
 }
