@@ -473,10 +473,10 @@ fn page_of(rules: &[Rule]) -> String {
         "<!-- SPDX-License-Identifier: GPL-2.0-only -->\n\
          # The PowerPC machine's rules\n\n\
          What the [emulated 604](machine-powerpc.md)'s TLBs must do and must not do. Each rule is one function of the guest\n\
-         in `machine/powerpc/guest/rules/`, with a number that stays. the goal `powerpc-machine` tries all of them, and then\n\
+         in `machine/powerpc/guest/rules/`, with a number that stays. The goal `powerpc-machine` tries all of them, and then\n\
          shows that each fails where it is broken on purpose. They rely on behaviour: a PTE is changed without a `tlbie`, and\n\
          what a read returns tells whether an entry was kept.\n\n\
-         The second line of a rule names its source (604, OEA: [machine-powerpc.md](machine-powerpc.md#the-tlbs-as-modelled);\n\
+         The second line of a rule names its source (604, 750, OEA: [machine-powerpc.md](machine-powerpc.md#the-tlbs-as-modelled);\n\
          *ours*: no source decides it), what it *needs*, and what it *fails under*: a value of `tlb-break=`, or an option of\n\
          the machine.\n\n\
          `fuzz.c` stands beside the rules: random loads, stores, fetches, `tlbie`, `mtsr` and changes of PTEs, compared at\n\

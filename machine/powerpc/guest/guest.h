@@ -47,6 +47,8 @@ uint32_t load_try(enum mode mode, uint32_t address, uint32_t *value);
 uint32_t store_try(enum mode mode, uint32_t address, uint32_t value);
 /* Executes the page's code, which is frame_alloc()'s and gives its canary. */
 uint32_t execute_try(enum mode mode, uint32_t address, uint32_t *value);
+/* Goes to any address behind the instruction TLB; r3 is the value. */
+uint32_t jump_try(enum mode mode, uint32_t address, uint32_t *value);
 /* One of boot.S's stubs. */
 uint32_t stub_try(void (*stub)(void), uint32_t msr, uint32_t address, uint32_t value);
 void stub_load(void), stub_store(void), stub_dcbz(void), stub_stwcx(void), stub_stwcx_lost(void), stub_tlbie(void),

@@ -40,12 +40,17 @@ uint32_t store_try(enum mode mode, uint32_t address, uint32_t value)
 	return go((uint32_t)stub_store, MSR_DR | msr_of(mode), address, value);
 }
 
-uint32_t execute_try(enum mode mode, uint32_t address, uint32_t *value)
+uint32_t jump_try(enum mode mode, uint32_t address, uint32_t *value)
 {
-	uint32_t vector = go(address + CODE_OFFSET, MSR_IR | msr_of(mode), 0, 0);
+	uint32_t vector = go(address, MSR_IR | msr_of(mode), 0, 0);
 
 	*value = journey.value;
 	return vector;
+}
+
+uint32_t execute_try(enum mode mode, uint32_t address, uint32_t *value)
+{
+	return jump_try(mode, address + CODE_OFFSET, value);
 }
 
 void give_up(const char *format, ...)

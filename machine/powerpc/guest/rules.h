@@ -106,6 +106,23 @@ static inline void expect_code(uint32_t address, uint32_t canary, int line)
 	CHECK(vector == VECTOR_SC, "line %d: exception %x, SRR1 %x", line, vector, journey.srr1);
 	CHECK(value == canary, "line %d: executed %s, %x", line, canary_name(value), value);
 }
+/* A word of code in a frame. */
+static inline void code_put(uint32_t frame, uint32_t offset, uint32_t word)
+{
+	*(uint32_t *)(frame + offset) = word;
+	asm volatile("dcbst 0, %0; sync; icbi 0, %0; sync; isync" : : "r"(frame + offset) : "memory");
+}
+
+#define CODE_NOP 0x60000000u
+#define CODE_SC 0x44000002u
+/* li r3 or r5, a small number */
+#define CODE_LI3(number) (0x38600000u | (number))
+#define CODE_LI5(number) (0x38a00000u | (number))
+#define CODE_MTCTR5 0x7ca903a6u
+/* bdnz over the next word */
+#define CODE_BDNZ_OVER 0x42000008u
+#define CODE_B(from, to) (0x48000000u | (((to) - (from)) & 0x03fffffcu))
+
 #define EXPECT_CODE(page, canary) expect_code((page).address, canary, __LINE__)
 
 /* Mapped, read, and repointed without a tlbie. */

@@ -118,3 +118,27 @@ RULE(310, "an access that the entry denies is a use", "ours", MODEL, "denied-is-
 	EXPECT_OLD(one);
 	EXPECT_NEW(two);
 }
+
+RULE(311, "so does every branch between pages of a set", SOURCE, MODEL, "fast-keeps-older")
+{
+	struct page one = page_make(3, 0x23, BITS), two = page_make(3, 0x63, BITS), three = page_make(3, 0xa3, BITS);
+	uint32_t value;
+
+	/* From one to two and back nine times, and from one to three: two was used least recently. */
+	code_put(one.old, 0x100, CODE_LI5(10));
+	code_put(one.old, 0x104, CODE_MTCTR5);
+	code_put(one.old, 0x108, CODE_BDNZ_OVER);
+	code_put(one.old, 0x10c, CODE_B(one.address + 0x10c, three.address));
+	code_put(one.old, 0x110, CODE_B(one.address + 0x110, two.address));
+	code_put(two.old, 0, CODE_B(two.address, one.address + 0x108));
+	code_put(three.old, 0, CODE_LI3(77));
+	code_put(three.old, 4, CODE_SC);
+	EXPECT_OK(jump_try(SUPERVISOR, one.address + 0x100, &value));
+	CHECK(value == 77, "r3 is %u", value);
+	page_repoint(&one);
+	page_repoint(&two);
+	page_repoint(&three);
+	EXPECT_CODE(three, OLD);
+	EXPECT_CODE(one, OLD);
+	EXPECT_CODE(two, NEW);
+}

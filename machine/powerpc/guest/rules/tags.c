@@ -140,3 +140,21 @@ RULE(112, "code and data have entries of their own", "604 table 5-1", MODEL, "on
 	EXPECT_OLD(page);
 	EXPECT_CODE(page, NEW);
 }
+
+RULE(113, "code that runs on into the next page uses that page's entry", MANUAL, MODEL, "hit-reads-memory")
+{
+	struct page one = page_make(3, 0x123, BITS), two = page_stale_code(3, 0x124, BITS);
+	uint32_t value, vector;
+
+	code_put(one.old, PAGE_BYTES - 4, CODE_NOP);
+	code_put(two.old, 0, CODE_LI3(1));
+	code_put(two.old, 4, CODE_SC);
+	code_put(two.new, 0, CODE_LI3(2));
+	code_put(two.new, 4, CODE_SC);
+	EXPECT_OK(jump_try(SUPERVISOR, one.address + PAGE_BYTES - 4, &value));
+	CHECK(value == 1, "the next page was that of %u", value);
+	two.pte->v = 0;
+	tlbie(two.address);
+	vector = jump_try(SUPERVISOR, one.address + PAGE_BYTES - 4, &value);
+	CHECK(vector == VECTOR_ISI && journey.srr0 == two.address, "exception %x at %x", vector, journey.srr0);
+}
