@@ -476,9 +476,9 @@ fn page_of(rules: &[Rule]) -> String {
          in `machine/powerpc/guest/rules/`, with a number that stays. The goal `powerpc-machine` tries all of them, and then\n\
          shows that each fails where it is broken on purpose. They rely on behaviour: a PTE is changed without a `tlbie`, and\n\
          what a read returns tells whether an entry was kept.\n\n\
-         The second line of a rule names its source (604, 750, OEA: [machine-powerpc.md](machine-powerpc.md#the-tlbs-as-modelled);\n\
-         *ours*: no source decides it), what it *needs*, and what it *fails under*: a value of `tlb-break=`, or an option of\n\
-         the machine.\n\n\
+         The second line of a rule names its source (604, 750, OEA:\n\
+         [machine-powerpc.md](machine-powerpc.md#the-tlbs-as-modelled); *ours*: no source decides it), what it *needs*, and\n\
+         what it *fails under*: a value of `tlb-break=`, or an option of the machine.\n\n\
          `fuzz.c` stands beside the rules: random loads, stores, fetches, `tlbie`, `mtsr` and changes of PTEs, compared at\n\
          each step with a model of the TLBs that was written apart from the machine's.\n\n\
          With `UPDATE_EXPECT=1` the goal writes this page; a test compares it with the source.\n\n",
