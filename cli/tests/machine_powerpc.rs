@@ -50,11 +50,12 @@ const FLAGS: [&str; 20] = [
 /// A tick of the timebase is an instruction.
 const ICOUNT: &str = "tb-frequency=1000000000";
 /// The options under which the rules must hold: for the CPU, and for the guest.
-const SHAPES: [(&str, &str); 5] = [
+const SHAPES: [(&str, &str); 6] = [
     ("tlb-model=on", "model"),
     ("tlb-oracle=on", "model oracle"),
     ("tlb-oracle=on,tlb-count=on", "model oracle count"),
     ("tlb-oracle=on,tlb-count=on", "model oracle count icount"),
+    ("tlb-oracle=on", "model oracle reset"),
     ("", ""),
 ];
 const ROUNDS: u32 = 100_000;
@@ -131,9 +132,15 @@ struct Boot {
 
 impl Boot {
     fn new(cpu: &str, words: &str) -> Boot {
-        let is_counted = words.split(' ').any(|word| word == "icount");
-        let machine = if is_counted { ICOUNT } else { "" };
-        Boot { cpu: cpu.into(), machine: machine.into(), words: words.into() }
+        let mut boot = Boot { cpu: cpu.into(), machine: String::new(), words: words.into() };
+        if boot.has("icount") {
+            boot.machine = ICOUNT.into();
+        }
+        boot
+    }
+
+    fn has(&self, word: &str) -> bool {
+        self.words.split(' ').any(|other| other == word)
     }
 
     fn command(&self, kit: &Kit, console: &Path) -> Command {
@@ -142,7 +149,10 @@ impl Boot {
             more => format!("{first},{more}"),
         };
         let mut command = Command::new(&kit.qemu);
-        command.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-vga", "none"]);
+        command.args(["-nodefaults", "-no-user-config", "-display", "none", "-vga", "none"]);
+        if !self.has("reset") {
+            command.arg("-no-reboot");
+        }
         command.args([
             "-machine",
             &with("g3beige", &self.machine),
@@ -151,7 +161,7 @@ impl Boot {
             "-m",
             "64",
         ]);
-        if self.words.split(' ').any(|word| word == "icount") {
+        if self.has("icount") {
             command.args(["-icount", "shift=0,sleep=off", "-rtc", "clock=vm,base=2024-01-01"]);
         }
         command.arg("-bios").arg(&kit.guest).arg("-serial").arg(format!("file:{}", console.display()));
@@ -299,9 +309,9 @@ fn break_of(rule: &Rule) -> Boot {
             words.push(word);
         }
     }
-    if needs("ICOUNT") {
-        words.push("icount");
-    }
+    words.extend(
+        [("ICOUNT", "icount"), ("RESET", "reset")].iter().filter(|(n, _)| needs(n)).map(|(_, word)| *word),
+    );
     let mut boot = Boot::new(&cpu.join(","), &words.join(" "));
     match rule.killer.starts_with("tb-frequency=") {
         true => boot.machine = rule.killer.clone(),
@@ -418,7 +428,7 @@ fn without_its_options_it_is_as_stock_qemu() {
     };
     let stock = Kit { qemu, guest: kit.guest.clone(), _scratch: Scratch::new("powerpc-stock") };
     // What each rule comes to without a model: which fail, and with what.
-    let boot = Boot::new("", "force");
+    let boot = Boot::new("", "force reset");
     let (ours, theirs) = (boot.run(&kit), boot.run(&stock));
     assert!(ours.is_whole() && theirs.is_whole(), "{ours}\n{theirs}");
     assert!(ours.verdicts().values().any(|verdict| *verdict == Verdict::Broken), "{ours}");
@@ -464,6 +474,7 @@ fn need_in_words(need: &str) -> &'static str {
         "NO_ORACLE" => "no oracle",
         "COUNT" => "tlb-count",
         "ICOUNT" => "icount",
+        "RESET" => "a reset",
         other => panic!("the need {other} has no words"),
     }
 }

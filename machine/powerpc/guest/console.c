@@ -25,6 +25,7 @@
 #define IN_PROGRESS 0x20
 #define CUDA_PACKET 1
 #define CUDA_POWER_DOWN 0x0a
+#define CUDA_RESET 0x11
 
 #define LINE_BYTES 320
 
@@ -56,18 +57,29 @@ void console_init(void)
 	device_write(SERIAL_CONTROL, 0x68);
 }
 
-void power_off(void)
+static void cuda_command(uint8_t command) __attribute__((noreturn));
+static void cuda_command(uint8_t command)
 {
 	device_write(VIA_DIRECTION_B, ACKNOWLEDGE | IN_PROGRESS);
 	device_write(VIA_B, ACKNOWLEDGE | IN_PROGRESS);
 	device_write(VIA_CONTROL, SHIFT_OUT);
 	device_write(VIA_SHIFT, CUDA_PACKET);
 	device_write(VIA_B, ACKNOWLEDGE);
-	device_write(VIA_SHIFT, CUDA_POWER_DOWN);
+	device_write(VIA_SHIFT, command);
 	device_write(VIA_B, 0);
 	device_write(VIA_B, ACKNOWLEDGE | IN_PROGRESS);
 	for (;;)
 		asm volatile("" : : : "memory");
+}
+
+void power_off(void)
+{
+	cuda_command(CUDA_POWER_DOWN);
+}
+
+void reset_all(void)
+{
+	cuda_command(CUDA_RESET);
 }
 
 static void put(struct buffer *buffer, char c)

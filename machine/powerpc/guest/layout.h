@@ -9,6 +9,8 @@
 #define HASH_TABLE 0x00200000
 #define FRAMES 0x00400000
 #define FRAMES_END 0x03f00000
+/* A word that a reset leaves alone */
+#define RESET_MARK 0x03f80000
 
 /* The device registers of the board: a PCI address that boot.S gives to mac-io */
 #define MACIO 0x80800000

@@ -6,16 +6,18 @@
  *   done 40 passed 1 failed 3 skipped
  *
  * Words: rules=1,20-39 (all), list, force (run rules whose needs are not met), fuzz=N, seed=N, and what the machine was
- * given: model, oracle, count, icount.
+ * given: model, oracle, count, icount, reset.
  */
 #include "rules.h"
 
 extern const struct rule *const rules_begin[], *const rules_end[];
 
+uint32_t entries_at_start;
+
 static bool is_chosen(const struct rule *rule)
 {
 	if (!option("rules"))
-		return !option("fuzz") && !(rule->needs & LONG);
+		return !option("fuzz");
 	return option_lists("rules", rule->number);
 }
 
@@ -32,6 +34,7 @@ static const char *missing(unsigned int needs)
 		{ NO_ORACLE, !option("oracle"), "no oracle" },
 		{ COUNT, option("count"), "the count of instructions" },
 		{ ICOUNT, option("icount"), "icount" },
+		{ RESET, option("reset"), "a reset" },
 	};
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
@@ -89,6 +92,8 @@ void main(void)
 {
 	console_init();
 	options_init();
+	if (option("oracle"))
+		entries_at_start = oracle_count();
 	if (option("list")) {
 		for (const struct rule *const *rule = rules_begin; rule < rules_end; rule++)
 			say("%u\t%s\t%s\t%s\t%s\n", (*rule)->number, (*rule)->name, (*rule)->source,

@@ -66,6 +66,16 @@ uint32_t oracle_look(uint32_t vsid, uint32_t page, uint32_t where, struct tlb_el
 	return request->count;
 }
 
+uint32_t oracle_count(void)
+{
+	struct tlb_request *request = oracle_request(ORACLE_QUERY);
+
+	request->where = IN_TLBS;
+	request->nvsids = VSIDS_ALL;
+	request->pages = 0x10000;
+	return oracle_status(request) == ANSWERED ? request->count : 0;
+}
+
 struct tlb_stats oracle_stats(void)
 {
 	static uint64_t counters[STATS] __attribute__((aligned(8)));

@@ -46,6 +46,8 @@ void oracle_ask(struct tlb_request *request);
 uint32_t oracle_where(uint32_t vsid, uint32_t page, uint32_t where);
 /* The same with details; Return: how many elements. */
 uint32_t oracle_look(uint32_t vsid, uint32_t page, uint32_t where, struct tlb_element *to, uint32_t capacity);
+/* Return: how many entries both TLBs have. */
+uint32_t oracle_count(void);
 struct tlb_stats oracle_stats(void);
 /* By how much the counters have moved since; those of instructions are left out. */
 struct tlb_stats oracle_since(const struct tlb_stats *before);

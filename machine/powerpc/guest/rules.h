@@ -17,7 +17,7 @@ enum need {
 	NO_ORACLE = 1 << 2,
 	COUNT = 1 << 3,		/* tlb-count=on */
 	ICOUNT = 1 << 4,	/* -icount shift=0, and tb-frequency=1000000000 */
-	LONG = 1 << 5,		/* tried with rules=N alone */
+	RESET = 1 << 5,		/* without -no-reboot */
 };
 
 struct rule {
