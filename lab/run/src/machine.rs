@@ -10,10 +10,6 @@ use ceasefire_artifacts::Context;
 use ceasefire_base::{Error, Result};
 use std::path::PathBuf;
 
-/// Of a guest that runs workloads.
-pub const MEMORY_MIB: u32 = 2048;
-const MEMORY_MIB_MIN: u32 = 256;
-const MEMORY_MIB_MAX: u32 = 64 * 1024;
 const SLICE_US_MAX: u32 = 100_000;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -95,13 +91,7 @@ impl MachineSpec {
                 "leave out --tlb, or --machine stock; --tlb stock makes the lab's QEMU behave like stock QEMU",
             ));
         }
-        match self.memory_mib {
-            Some(mib) if !(MEMORY_MIB_MIN..=MEMORY_MIB_MAX).contains(&mib) => {
-                Err(Error::usage(format!("a guest cannot have {mib} MiB of memory"))
-                    .remedy(format!("choose --memory between {MEMORY_MIB_MIN} and {MEMORY_MIB_MAX}")))
-            }
-            _ => Ok(()),
-        }
+        Ok(())
     }
 
     /// The machine, unless it is the lab's own, which may have to be built first. What it cannot do is said before a
