@@ -157,7 +157,7 @@ fn what_a_machine_with_another_processor_has_not_is_refused() {
         (vec!["run", "pipe", "--memory", "32"], "32 MiB"),
         (vec!["run", "pipe", "--memory", "4096"], "4096 MiB"),
         (vec!["run", "pipe", "--mode", "idle"], "ppc has no mode 'idle'"),
-        (vec!["run", "--program", common::BINARY], "a program for x86-64"),
+        (vec!["run", "--program", "/bin/true"], "a program for x86-64"),
         (vec!["run", "--program", &script], "is no program"),
         (vec!["shell", "--command", "true", "--cpus", "2"], "powerpc has 1 CPU, not 2"),
         (vec!["shell", "--command", "true", "--nodes", "2", "--cpus", "2"], "powerpc has 1 CPU"),

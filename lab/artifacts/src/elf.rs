@@ -35,10 +35,11 @@ impl Processor {
         }
     }
 
-    pub fn name(self) -> &'static str {
+    /// How a program becomes one of its.
+    pub fn advice(self) -> &'static str {
         match self {
-            Processor::X86_64 => "x86-64",
-            Processor::PowerPc => "PowerPC",
+            Processor::X86_64 => "compile and link it for x86-64",
+            Processor::PowerPc => "compile it with powerpc-linux-gnu-gcc -static",
         }
     }
 

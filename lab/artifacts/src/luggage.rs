@@ -232,9 +232,9 @@ impl Packing<'_> {
         match elf::fit(&content, self.processor) {
             Fit::Program => self.needed.add_needs_of(&content),
             Fit::Not(what) => {
-                let (programs, name) = (self.processor.programs(), self.processor.name());
+                let programs = self.processor.programs();
                 return Err(unusable(file, &format!("is {what}; the guest runs {programs}"))
-                    .remedy(format!("compile and link it for {name}")));
+                    .remedy(self.processor.advice()));
             }
             Fit::Other if !self.is_alike() => {
                 let programs = self.processor.programs();

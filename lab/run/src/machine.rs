@@ -116,7 +116,8 @@ impl MachineSpec {
             return Err(Error::usage(format!("{} has no TLB model to set", machine.qemu.display()))
                 .remedy("leave out --tlb, or use the lab's own QEMU"));
         }
-        let is_modelled = machine.has_tlb_model && !self.is_kvm;
+        // Where the machine's own words are all that there is to say, there is nothing to set.
+        let is_modelled = machine.has_tlb_model && machine.guest.cpu_model.is_empty() && !self.is_kvm;
         Ok(Cpu { la57: self.la57, tlb: is_modelled.then(|| self.tlb.unwrap_or_default()) })
     }
 
@@ -153,6 +154,26 @@ impl MachineSpec {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cpu_without_settings_has_none() {
+        let machine = |cpu_model: &str| Machine {
+            origin: machine::Origin::Built,
+            qemu: PathBuf::new(),
+            sha256: None,
+            version: String::new(),
+            source_version: None,
+            source_checked: None,
+            series_hash: None,
+            firmware: Vec::new(),
+            slice_us_default: None,
+            has_tlb_model: true,
+            guest: machine::Guest { cpu_model: cpu_model.into(), ..machine::Guest::default() },
+        };
+        let tlb = |cpu_model: &str| MachineSpec::default().cpu(&machine(cpu_model)).expect("a CPU").tlb;
+        assert_eq!(tlb(""), Some(Tlb::default()));
+        assert_eq!(tlb("tlb-model=on"), None);
+    }
 
     #[test]
     fn only_our_machine_counts_and_only_in_turns() {
