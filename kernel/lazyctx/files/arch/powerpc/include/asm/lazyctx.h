@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Lazy contexts: a new context id instead of a flush of many pages. See mm/lazyctx/.
+ */
+#ifndef _ASM_POWERPC_LAZYCTX_H
+#define _ASM_POWERPC_LAZYCTX_H
+
+#ifndef __ASSEMBLY__
+
+#include <linux/types.h>
+
+struct mm_struct;
+struct vm_area_struct;
+
+#ifdef CONFIG_LAZYCTX
+
+#include <linux/jump_label.h>
+
+/* In mm_context_t. */
+struct lazyctx_context {
+	/*
+	 * _PAGE_HASHPTE, or 0. Set: entries may be left that no PTE's _PAGE_HASHPTE tells of,
+	 * so the next flush of the address space, of whatever kind, gives it a new id.
+	 */
+	u32 owes;
+	u32 hashed;		/* pages with an entry, at most; without those of this run on the CPU */
+	u32 epoch;		/* of the count */
+};
+
+DECLARE_STATIC_KEY_FALSE(lazyctx_key);
+
+static __always_inline bool lazyctx_enabled(void)
+{
+	return static_branch_unlikely(&lazyctx_key);
+}
+
+/* A page-table lock was taken, and will be dropped: what is unmapped in between is flushed together. */
+void lazyctx_enter(void);
+void lazyctx_leave(void);
+/* The page was unmapped; its PTE has _PAGE_HASHPTE. @is_exit: all of @mm is. */
+void lazyctx_unmap(struct mm_struct *mm, unsigned long addr, bool is_exit);
+void lazyctx_flush_page(struct mm_struct *mm, unsigned long addr);
+void lazyctx_flush(struct mm_struct *mm, unsigned long start, unsigned long end);
+/* Return: whether all of @mm is flushed now. */
+bool lazyctx_flush_mm(struct mm_struct *mm, bool is_exit);
+/* fork() begins to copy @mm; flush_tlb_mm() ends it. */
+void lazyctx_copy(struct mm_struct *mm);
+
+/* A bit for each id that is not free. */
+extern unsigned long context_map[];
+
+/* Return: false if Linux is to give ids away, and to take them back. @id: 0 if there is none. */
+bool lazyctx_new_id(unsigned long *id);
+bool lazyctx_retire_id(unsigned long id);
+void lazyctx_switch(struct mm_struct *prev, struct mm_struct *next);
+/* The CPU is idle, interrupts are off. Return: whether it had something to do. */
+bool lazyctx_idle(void);
+
+/* The control: searches the hash table for every address of a range. */
+void lazyctx_search(struct mm_struct *mm, unsigned long start, unsigned long end);
+
+#ifdef CONFIG_LAZYCTX_DEBUG
+/* An access bit was cleared. */
+void lazyctx_debug_young(struct mm_struct *mm, unsigned long addr);
+#else
+static inline void lazyctx_debug_young(struct mm_struct *mm, unsigned long addr) { }
+#endif
+
+/* What ptep_set_wrprotect() clears beside the right to write. */
+#define lazyctx_owed(mm)	((mm)->context.lazyctx.owes)
+
+#else
+
+static inline bool lazyctx_enabled(void) { return false; }
+static inline void lazyctx_unmap(struct mm_struct *mm, unsigned long addr, bool is_exit) { }
+static inline void lazyctx_flush_page(struct mm_struct *mm, unsigned long addr) { }
+static inline void lazyctx_flush(struct mm_struct *mm, unsigned long start, unsigned long end) { }
+static inline bool lazyctx_flush_mm(struct mm_struct *mm, bool is_exit) { return false; }
+static inline bool lazyctx_new_id(unsigned long *id) { return false; }
+static inline bool lazyctx_retire_id(unsigned long id) { return false; }
+static inline void lazyctx_switch(struct mm_struct *prev, struct mm_struct *next) { }
+static inline bool lazyctx_idle(void) { return false; }
+static inline void lazyctx_debug_young(struct mm_struct *mm, unsigned long addr) { }
+#define lazyctx_owed(mm)	0
+
+#endif
+#endif
+#endif
