@@ -79,9 +79,10 @@ static inline bool lazyctx_bit(const u32 *map, u32 id)
 	return map[id / 32] >> id % 32 & 1;
 }
 
+/* One that is not Linux's is nobody's to reclaim. */
 static inline bool lazyctx_is_live(const struct lazyctx_ids *ids, u32 id)
 {
-	return lazyctx_bit(ids->live, id);
+	return id / 32 >= ids->words || lazyctx_bit(ids->live, id);
 }
 
 static inline bool lazyctx_is_free(const struct lazyctx_ids *ids, u32 id)

@@ -69,9 +69,13 @@ static bool lazyctx_pass_step(struct lazyctx *lc, u32 slots)
 	u32 cleared = 0;
 
 	for (; entry < last; entry += 2) {
-		if (!(*entry & LAZYCTX_VALID))
+		u32 word = *entry;
+
+		if (!(word & LAZYCTX_VALID))
 			continue;
-		if (lazyctx_is_live(&lc->ids, lazyctx_entry_id(*entry)))
+		/* Most are not valid: the compiler is not to compute their ids ahead. */
+		__asm__ volatile("" : "+r" (word));
+		if (lazyctx_is_live(&lc->ids, lazyctx_entry_id(word)))
 			continue;
 		*entry = 0;
 		cleared++;

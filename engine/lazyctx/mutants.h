@@ -6,19 +6,34 @@
 #ifndef LAZYCTX_MUTANTS_H
 #define LAZYCTX_MUTANTS_H
 
-#define LAZYCTX_MUTANTS(X) \
-	X(NOTHING, "none", "nothing is broken") \
-	X(TLB_KEPT, "tlb-kept", "ids are free without a flush of the TLB") \
-	X(FREED_AT_ONCE, "freed-at-once", "an id is free when it is retired") \
-	X(FREED_EARLY, "freed-early", "an id that is retired during a pass is free when the pass ends") \
-	X(LIVE_RECLAIMED, "live-reclaimed", "a pass that begins counts live ids as retired") \
-	X(BORROWED_KEPT, "borrowed-kept", "segment registers that a kernel thread has borrowed keep the old id") \
-	X(HASHPTE_LEFT, "hashpte-left", "what a new id flushes keeps HASHPTE") \
-	X(YOUNG_RENEWS, "young-renews", "clearing an access bit gives a new id") \
-	X(DEBT_FORGOTTEN, "debt-forgotten", "a flush of one page does not pay what the address space owes") \
-	X(EXIT_UNFLUSHED, "exit-unflushed", "an exiting address space keeps its id while its pages are freed")
-#define LAZYCTX_MUTANT_ENUM(id, name, what) LAZYCTX_##id,
-enum lazyctx_mutant { LAZYCTX_MUTANTS(LAZYCTX_MUTANT_ENUM) LAZYCTX_MUTANT_COUNT };
+enum lazyctx_mutant {
+	LAZYCTX_NOTHING,
+	LAZYCTX_TLB_KEPT,	/* ids are free without a flush of the TLB */
+	LAZYCTX_FREED_AT_ONCE,	/* an id is free when it is retired */
+	LAZYCTX_FREED_EARLY,	/* an id that is retired during a pass is free when the pass ends */
+	LAZYCTX_LIVE_RECLAIMED,	/* a pass that begins counts live ids as retired */
+	LAZYCTX_BORROWED_KEPT,	/* segment registers that a kernel thread has borrowed keep the old id */
+	LAZYCTX_HASHPTE_LEFT,	/* what a new id flushes keeps HASHPTE */
+	LAZYCTX_YOUNG_RENEWS,	/* clearing an access bit gives a new id */
+	LAZYCTX_DEBT_FORGOTTEN,	/* a flush of one page does not pay what the address space owes */
+	LAZYCTX_EXIT_UNFLUSHED,	/* an exiting address space keeps its id while its pages are freed */
+	LAZYCTX_MUTANTS,
+};
+
+#ifdef LAZYCTX_MUTANT_NAMES
+static const char * const lazyctx_mutant_names[LAZYCTX_MUTANTS] = {
+	[LAZYCTX_NOTHING] = "none",
+	[LAZYCTX_TLB_KEPT] = "tlb-kept",
+	[LAZYCTX_FREED_AT_ONCE] = "freed-at-once",
+	[LAZYCTX_FREED_EARLY] = "freed-early",
+	[LAZYCTX_LIVE_RECLAIMED] = "live-reclaimed",
+	[LAZYCTX_BORROWED_KEPT] = "borrowed-kept",
+	[LAZYCTX_HASHPTE_LEFT] = "hashpte-left",
+	[LAZYCTX_YOUNG_RENEWS] = "young-renews",
+	[LAZYCTX_DEBT_FORGOTTEN] = "debt-forgotten",
+	[LAZYCTX_EXIT_UNFLUSHED] = "exit-unflushed",
+};
+#endif
 
 #if defined(CONFIG_LAZYCTX_DEBUG) || !defined(__KERNEL__)
 extern enum lazyctx_mutant lazyctx_mutant;

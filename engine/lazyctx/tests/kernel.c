@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /* The steps of the kernel, of hardware and of the programs. */
 
+#include <stdio.h>
 #include <string.h>
 
 #include "model.h"
@@ -333,22 +334,29 @@ static u32 choose_pages(void)
 	return 1 + choose((1u << PAGES) - 1);
 }
 
-/* munmap(), madvise(); also while the space exits (the OOM reaper). */
+/*
+ * munmap(), madvise(); while the space is copied, truncation, which needs none of its locks but
+ * the page table's; while it exits, the OOM reaper.
+ */
 static void zap(struct space *space)
 {
 	u32 pages = choose_pages(), had = 0, i;
 
-	if (space->doing != NOTHING_DONE && space->doing != EXIT)
+	if (space->doing == PROTECT)
 		return;
 	for (i = 0; i < PAGES; i++) {
 		if (space->pte[i].present)
 			had |= pages & 1u << i;
 	}
+	if (!had)
+		return;
 	drop_run(space, had, false);
+	/* tlb_flush() */
+	lazyctx_flush_range(&lc, space, 0, PAGES);
 	for (i = 0; i < PAGES; i++) {
 		if (had >> i & 1) {
 			free_frame(space->pte[i].frame);
-			space->pte[i].gone = 0;
+			space->pte[i].gone = space->pte[i].pending = 0;
 			space->pte[i].frame = space->pte[i].write = 0;
 		}
 	}
@@ -558,6 +566,18 @@ void step(void)
 			clear_young(space);
 	}
 	store();
+}
+
+void tell(void)
+{
+	u64 renewals = 0;
+	u32 why;
+
+	for (why = 0; why < LAZYCTX_WHYS; why++)
+		renewals += lc.stat.renewals[why];
+	printf("model: %llu renewals, %llu ids used again, %llu passes, %llu sweeps, %llu purges\n",
+	       (unsigned long long)renewals, (unsigned long long)lc.stat.reuses, (unsigned long long)lc.stat.passes,
+	       (unsigned long long)lc.stat.sweeps, (unsigned long long)lc.stat.purges);
 }
 
 static void check_entry(u32 id, u32 page)

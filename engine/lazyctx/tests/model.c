@@ -8,14 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define LAZYCTX_MUTANT_NAMES
 #include "model.h"
 
 struct state now;
 const char *fault;
 enum lazyctx_mutant lazyctx_mutant;
 
-#define MUTANT_NAME(id, name, what) name,
-static const char *const mutant_names[] = { LAZYCTX_MUTANTS(MUTANT_NAME) };
 
 void fail(const char *what)
 {
@@ -126,7 +125,9 @@ static int report(const char *how, u64 steps)
 	if (fault)
 		printf("model: FAILED after %llu %s: %s\n", (unsigned long long)steps, how, fault);
 	else
-		printf("model: ok, %llu %s, %llu states\n", (unsigned long long)steps, how, (unsigned long long)count);
+		printf("model: ok, %llu %s\n", (unsigned long long)steps, how);
+	if (!fault)
+		tell();
 	return fault ? 1 : 0;
 }
 
@@ -150,6 +151,7 @@ static int try_all(u32 cutoff)
 			remember(&now);
 		} while (next_way());
 	}
+	printf("model: %llu states\n", (unsigned long long)count);
 	return report("steps, all there are", steps);
 }
 
@@ -173,9 +175,9 @@ int main(int argc, char **argv)
 
 	if (argc < 4)
 		return 2;
-	for (i = 0; i < LAZYCTX_MUTANT_COUNT && strcmp(argv[1], mutant_names[i]); i++)
+	for (i = 0; i < LAZYCTX_MUTANTS && strcmp(argv[1], lazyctx_mutant_names[i]); i++)
 		;
-	if (i == LAZYCTX_MUTANT_COUNT)
+	if (i == LAZYCTX_MUTANTS)
 		return 2;
 	lazyctx_mutant = (enum lazyctx_mutant)i;
 	cutoff = (u32)atoi(argv[3]);

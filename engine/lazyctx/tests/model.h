@@ -72,6 +72,8 @@ void fail(const char *what);
 
 void step(void);
 void check(void);
+/* How often what happened. */
+void tell(void);
 void start(u32 cutoff);
 
 #endif

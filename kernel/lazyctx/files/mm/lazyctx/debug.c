@@ -11,15 +11,13 @@
 #include <linux/string.h>
 #include <linux/uaccess.h>
 
+#define LAZYCTX_MUTANT_NAMES
 #include "lazyctx.h"
 
 #define USER_SEGMENTS	(TASK_SIZE >> 28)
 #define SR_VSID		0xffffff
 
 enum lazyctx_mutant lazyctx_mutant;
-
-#define MUTANT_NAME(id, name, what) [LAZYCTX_##id] = name,
-static const char * const mutant_names[] = { LAZYCTX_MUTANTS(MUTANT_NAME) };
 
 static bool is_asking;		/* the machine; else the hash table alone is looked at */
 static u32 id_space;
@@ -93,7 +91,7 @@ void lazyctx_debug_show(struct seq_file *seq)
 
 static int mutant_show(struct seq_file *seq, void *unused)
 {
-	seq_printf(seq, "%s\n", mutant_names[lazyctx_mutant]);
+	seq_printf(seq, "%s\n", lazyctx_mutant_names[lazyctx_mutant]);
 	return 0;
 }
 
@@ -106,12 +104,12 @@ static ssize_t mutant_write(struct file *file, const char __user *from, size_t s
 		return -EINVAL;
 	if (copy_from_user(text, from, size))
 		return -EFAULT;
-	wanted = sysfs_match_string(mutant_names, text);
+	wanted = sysfs_match_string(lazyctx_mutant_names, text);
 	if (wanted < 0)
 		return wanted;
 	lazyctx_mutant = wanted;
 	if (wanted)
-		pr_warn("broken on purpose: %s\n", mutant_names[wanted]);
+		pr_warn("broken on purpose: %s\n", lazyctx_mutant_names[wanted]);
 	return size;
 }
 

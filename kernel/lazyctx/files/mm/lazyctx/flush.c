@@ -219,15 +219,20 @@ void lazyctx_leave(void)
 	pay();
 }
 
-void lazyctx_unmap(struct mm_struct *mm, unsigned long addr, bool is_exit)
+/* Apart, so that the fast way needs no stack. */
+static noinline void unmap_first(struct mm_struct *mm, unsigned long addr, bool is_exit)
 {
 	unsigned long flags;
 
-	if (lazyctx_note_next(&lazyctx.run, addr >> PAGE_SHIFT))
-		return;
 	local_irq_save(flags);
 	lazyctx_note_page(&lazyctx, mm, addr >> PAGE_SHIFT, is_exit);
 	local_irq_restore(flags);
+}
+
+void lazyctx_unmap(struct mm_struct *mm, unsigned long addr, bool is_exit)
+{
+	if (!lazyctx_note_next(&lazyctx.run, addr >> PAGE_SHIFT))
+		unmap_first(mm, addr, is_exit);
 }
 
 void lazyctx_flush_page(struct mm_struct *mm, unsigned long addr)

@@ -81,7 +81,7 @@ static inline bool lazyctx_retire_id(unsigned long id) { return false; }
 static inline void lazyctx_switch(struct mm_struct *prev, struct mm_struct *next) { }
 static inline bool lazyctx_idle(void) { return false; }
 static inline void lazyctx_debug_young(struct mm_struct *mm, unsigned long addr) { }
-#define lazyctx_owed(mm)	0
+#define lazyctx_owed(mm)	((void)(mm), 0)
 
 #endif
 #endif
