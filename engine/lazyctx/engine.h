@@ -189,18 +189,28 @@ struct lazyctx_policy {
 	bool renews;		/* else nothing ever is */
 	bool by_live;		/* count what else would be lost */
 	u32 cutoff;		/* pages: no more than these are flushed one by one */
-	u32 break_even;		/* at least 1: flushed pages that cost what one page costs that is lost */
+	/*
+	 * In instructions: what is saved for a page that is not flushed, of an unmapping and of a
+	 * changed range; and what it costs to load a page again that was lost. Not 0.
+	 */
+	u32 zap_saved, range_saved, lost;
 };
 
+/* A renewal itself costs about as much as so many pages that are lost. */
+#define LAZYCTX_RENEWAL_PAGES	4u
+
 /*
- * @hashed pages of the range have an entry, or may; @others: pages elsewhere that have one and
- * would be lost. A wrong number costs time, never a stale entry.
+ * @hashed pages have an entry, or may, and would be flushed, at @saved each; @total of the
+ * address space, at most. Those elsewhere would be lost. A wrong number costs time, never a
+ * stale entry.
  */
-static inline bool lazyctx_pays(const struct lazyctx_policy *policy, u32 hashed, u32 others)
+static inline bool lazyctx_pays(const struct lazyctx_policy *policy, u32 saved, u32 hashed, u32 total)
 {
+	u32 others = total > hashed ? total - hashed : 0;
+
 	if (!policy->renews || hashed <= policy->cutoff)
 		return false;
-	return !policy->by_live || (hashed - 1) / policy->break_even >= others;
+	return !policy->by_live || (u64)hashed * saved > (u64)(others + LAZYCTX_RENEWAL_PAGES) * policy->lost;
 }
 
 #endif

@@ -15,7 +15,12 @@
  *   lazyctx_hashed(space)		how many pages of @space have an entry, at most
  *   lazyctx_start_count(space)		none has, from now on
  *   lazyctx_uncount(space, pages)	so many less
- *   lazyctx_check_id(id), lazyctx_check_space(space)	is it as it must be (debug)
+ *
+ * and what the debug kernel looks at:
+ *   lazyctx_check_id(id)		it was free: it has no entry
+ *   lazyctx_check_space(space)		its id is new: no entry, and segment registers as they must be
+ *   lazyctx_check_marks(space, start, end)	no page has HASHPTE
+ *   lazyctx_check_page(space, page)	it has no entry
  *
  * Pages are numbers here. One CPU, and nobody else comes in between while one of these
  * functions runs: interrupts are off, or their handlers change none of it.
@@ -44,6 +49,8 @@ struct lazyctx_run {
 	u32 start, end;		/* of the last stretch */
 	u32 gaps;		/* pages without HASHPTE in it */
 	u32 before;		/* pages with HASHPTE before it: flushed, or will be by a new id */
+	u32 map_start, map_end;	/* the mapping that is about to be unmapped, or a part of it */
+	bool is_map_new;	/* nothing of it was unmapped so far */
 	struct lazyctx_space *space;
 };
 
@@ -56,6 +63,7 @@ struct lazyctx {
 	u32 cursor;		/* the slot where the pass goes on */
 	u32 zombie_slots;	/* entries of retired ids, at most: without those of @leaver_slots */
 	u32 leaver_slots;
+	u32 unpaid_slots;	/* to be looked at for those that were just added */
 	u32 zombie_slots_max;	/* more are reclaimed by whoever makes them */
 	u32 owing;		/* spaces that owe a new id */
 };
@@ -65,22 +73,26 @@ static bool lazyctx_pass_step(struct lazyctx *lc, u32 slots)
 {
 	u32 end = lc->slots - lc->cursor < slots ? lc->slots : lc->cursor + slots;
 	u32 *entry = lazyctx_table() + 2 * lc->cursor;
-	u32 *last = lazyctx_table() + 2 * end;
-	u32 cleared = 0;
+	const u32 *live = lc->ids.live;
+	u32 known = lc->ids.words * 32;
+	u32 cleared = 0, left;
 
-	for (; entry < last; entry += 2) {
-		u32 word = *entry;
+	for (left = end - lc->cursor; left; left--, entry += 2) {
+		u32 word = *entry, id;
 
 		if (!(word & LAZYCTX_VALID))
 			continue;
-		/* Most are not valid: the compiler is not to compute their ids ahead. */
+		/* Half of them are not valid: the compiler is not to compute their ids ahead. */
 		__asm__ volatile("" : "+r" (word));
-		if (lazyctx_is_live(&lc->ids, lazyctx_entry_id(word)))
+		id = lazyctx_entry_id(word);
+		/* One that is not Linux's is nobody's to reclaim. */
+		if (id >= known || lazyctx_bit(live, id))
 			continue;
 		*entry = 0;
 		cleared++;
 	}
 	lc->stat.reclaimed += cleared;
+	lc->leaver_slots -= cleared < lc->leaver_slots ? cleared : lc->leaver_slots;
 	lc->cursor = end;
 	if (end < lc->slots)
 		return false;
@@ -156,7 +168,10 @@ static void lazyctx_renew(struct lazyctx *lc, struct lazyctx_space *space, enum 
 	if (id == LAZYCTX_NONE) {
 		lazyctx_purge(lc, space);
 	} else {
-		lc->zombie_slots += lazyctx_hashed(space);
+		u32 hashed = lazyctx_hashed(space);
+
+		lc->zombie_slots += hashed;
+		lc->unpaid_slots = 2 * hashed;
 		lazyctx_id(space) = id;
 		lazyctx_load_segments(space);
 		lazyctx_retire(&lc->ids, old);
@@ -170,10 +185,18 @@ static void lazyctx_renew(struct lazyctx *lc, struct lazyctx_space *space, enum 
 	lazyctx_check_space(space);
 }
 
-/* Whoever makes zombies reclaims what idle time has not. Return: whether there is more to do. */
-static inline bool lazyctx_must_pay(const struct lazyctx *lc)
+static inline bool lazyctx_is_full(const struct lazyctx *lc)
 {
 	return lc->zombie_slots + lc->leaver_slots > lc->zombie_slots_max;
+}
+
+/*
+ * Whoever makes zombies looks for what idle time has left, at twice as many slots: where they
+ * fill half of the table, as many go as come. Return: how many slots.
+ */
+static inline u32 lazyctx_must_pay(const struct lazyctx *lc)
+{
+	return lazyctx_is_full(lc) ? lc->unpaid_slots : 0;
 }
 
 /*
@@ -187,10 +210,39 @@ static void lazyctx_owe(struct lazyctx *lc, struct lazyctx_space *space)
 	lazyctx_owes(space) = LAZYCTX_OWES;
 }
 
+/* Pages from @start to @end are about to be unmapped, or some of them, one page table after the other. */
+static inline void lazyctx_note_map(struct lazyctx *lc, u32 start, u32 end)
+{
+	lc->run.map_start = start;
+	lc->run.map_end = end;
+	lc->run.is_map_new = true;
+}
+
 /* Unmapping begins: a page-table lock was taken. */
 static inline void lazyctx_open_run(struct lazyctx *lc)
 {
 	lc->run.is_open = true;
+}
+
+/*
+ * Is a new id worth it, for all that was unmapped so far? A mapping is unmapped one page table
+ * after the other: what is left of one that is unmapped from its beginning will follow.
+ */
+static bool lazyctx_run_pays(struct lazyctx *lc)
+{
+	struct lazyctx_run *run = &lc->run;
+	/* Where it is full, half of what is saved goes into the search for zombies. */
+	u32 saved = lazyctx_is_full(lc) ? lc->policy.zap_saved / 2 : lc->policy.zap_saved;
+	u32 total, rest;
+
+	if (lazyctx_owes(run->space) || run->is_exit)
+		return true;
+	if (run->before <= lc->policy.cutoff)
+		return false;
+	total = lazyctx_hashed(run->space);
+	rest = run->map_end > run->end ? run->map_end - run->end : 0;
+	total -= rest < total ? rest : total;
+	return lazyctx_pays(&lc->policy, saved, run->before, total);
 }
 
 /* What the run holds so far is flushed now, or by the new id that it has come to be worth. */
@@ -198,14 +250,12 @@ static bool lazyctx_end_stretch(struct lazyctx *lc)
 {
 	struct lazyctx_run *run = &lc->run;
 	struct lazyctx_space *space = run->space;
-	u32 hashed = run->end - run->start - run->gaps, total = lazyctx_hashed(space);
+	u32 hashed = run->end - run->start - run->gaps;
 	bool pays;
 
 	/* What was flushed page by page still counts: more of the same is to be expected. */
 	run->before += hashed;
-	pays = lazyctx_owes(space) || run->is_exit ||
-		lazyctx_pays(&lc->policy, run->before, total > hashed ? total - hashed : 0);
-
+	pays = lazyctx_run_pays(lc);
 	if (!pays) {
 		lazyctx_flush_pages(space, run->start, run->end);
 		lazyctx_uncount(space, hashed);
@@ -213,6 +263,8 @@ static bool lazyctx_end_stretch(struct lazyctx *lc)
 		/* An exiting space's page tables are freed with their bits. */
 		lazyctx_forget_pages(space, run->start, run->end);
 	}
+	if (!run->is_exit)
+		lazyctx_check_marks(space, run->start, run->end);
 	return pays;
 }
 
@@ -221,10 +273,11 @@ static void lazyctx_flush_one(struct lazyctx *lc, struct lazyctx_space *space, u
 {
 	if (lazyctx_owes(space) && !lazyctx_broken(LAZYCTX_DEBT_FORGOTTEN))
 		lazyctx_renew(lc, space, LAZYCTX_DEBT);
-	if (lazyctx_first_hashed(space, page, page + 1) != page)
-		return;
-	lazyctx_flush_pages(space, page, page + 1);
-	lazyctx_uncount(space, 1);
+	if (lazyctx_first_hashed(space, page, page + 1) == page) {
+		lazyctx_flush_pages(space, page, page + 1);
+		lazyctx_uncount(space, 1);
+	}
+	lazyctx_check_page(space, page);
 }
 
 /* @page was unmapped and has HASHPTE; it does not follow the page before. The lock is held. */
@@ -236,6 +289,12 @@ static void lazyctx_note_page(struct lazyctx *lc, struct lazyctx_space *space, u
 	if (!run->is_open) {
 		lazyctx_flush_one(lc, space, page);
 		return;
+	}
+	if (run->is_map_new) {
+		run->is_map_new = false;
+		/* If it does not begin where the mapping does, a part of it is meant. */
+		if (page - run->map_start > (run->map_end - run->map_start) / 8)
+			run->map_end = 0;
 	}
 	if (run->has_pages && page > run->end && gap < LAZYCTX_GAP_MAX) {
 		run->gaps += gap;
@@ -281,10 +340,16 @@ static void lazyctx_close_run(struct lazyctx *lc)
 	run->end = LAZYCTX_NO_PAGE;
 }
 
+/* A search of the table for each zombie would cost more than is saved: wait for idle time. */
+static inline bool lazyctx_range_pays(const struct lazyctx *lc, u32 hashed, u32 total)
+{
+	return !lazyctx_is_full(lc) && lazyctx_pays(&lc->policy, lc->policy.range_saved, hashed, total);
+}
+
 /* Pages of a range have changed, and may have been used by others since. */
 static void lazyctx_flush_range(struct lazyctx *lc, struct lazyctx_space *space, u32 start, u32 end)
 {
-	u32 hashed = end - start, total;
+	u32 hashed, total;
 
 	if (lazyctx_owes(space)) {
 		lazyctx_forget_pages(space, start, end);
@@ -294,14 +359,19 @@ static void lazyctx_flush_range(struct lazyctx *lc, struct lazyctx_space *space,
 	start = lazyctx_first_hashed(space, start, end);
 	if (start == end)
 		return;
-	if (end - start > lc->policy.cutoff) {
-		hashed = lazyctx_estimate_hashed(space, start, end);
+	hashed = end - start;
+	if (hashed > lc->policy.cutoff) {
 		total = lazyctx_hashed(space);
-		if (lazyctx_pays(&lc->policy, hashed, total > hashed ? total - hashed : 0)) {
-			if (!lazyctx_broken(LAZYCTX_HASHPTE_LEFT))
-				lazyctx_forget_pages(space, start, end);
-			lazyctx_renew(lc, space, LAZYCTX_RANGE);
-			return;
+		/* First as if all were hashed: most ranges are short. */
+		if (lazyctx_range_pays(lc, hashed, total)) {
+			hashed = lazyctx_estimate_hashed(space, start, end);
+			if (lazyctx_range_pays(lc, hashed, total)) {
+				if (!lazyctx_broken(LAZYCTX_HASHPTE_LEFT))
+					lazyctx_forget_pages(space, start, end);
+				lazyctx_renew(lc, space, LAZYCTX_RANGE);
+				lazyctx_check_marks(space, start, end);
+				return;
+			}
 		}
 	}
 	lazyctx_flush_pages(space, start, end);

@@ -6,162 +6,40 @@
 
 #include "model.h"
 
-#define lazyctx_space	space
-#define LAZYCTX_OWES	1
-#define LAZYCTX_NO_PAGE	(~0u)
-#define lazyctx_id(space)	((space)->id)
-#define lazyctx_owes(space)	((space)->owes)
-
-static u32 *lazyctx_table(void)
-{
-	return &now.table[0].word;
-}
-
-static void lazyctx_flush_tlb(void)
-{
-	memset(now.tlb, 0, sizeof(now.tlb));
-}
-
-static void lazyctx_load_segments(struct space *space)
-{
-	bool is_active = space == &now.space[now.active];
-
-	if (lazyctx_must_load(is_active, !now.user))
-		now.segments = (uint8_t)space->id;
-}
-
-static void drop_tlb(u32 page)
-{
-	u32 i;
-
-	for (i = 0; i < TLBS; i++) {
-		/* A set, whatever the id. */
-		if (now.tlb[i].valid && now.tlb[i].page == page)
-			memset(&now.tlb[i], 0, sizeof(now.tlb[i]));
-	}
-}
-
-static u32 word_of(u32 id, u32 page)
-{
-	return LAZYCTX_VALID | lazyctx_vsid(id, 0) << LAZYCTX_VSID_SHIFT | page;
-}
-
-static struct slot *find_slot(u32 id, u32 page)
-{
-	u32 i;
-
-	for (i = 0; i < SLOTS; i++) {
-		if (now.table[i].word == word_of(id, page))
-			return &now.table[i];
-	}
-	return NULL;
-}
-
-static void lazyctx_flush_pages(struct space *space, u32 start, u32 end)
-{
-	for (; start < end; start++) {
-		struct slot *slot = find_slot(space->id, start);
-
-		if (!space->pte[start].hashed)
-			continue;
-		space->pte[start].hashed = 0;
-		if (slot)
-			memset(slot, 0, sizeof(*slot));
-		drop_tlb(start);
-	}
-}
-
-static void lazyctx_forget_pages(struct space *space, u32 start, u32 end)
-{
-	for (; start < end; start++)
-		space->pte[start].hashed = 0;
-}
-
-static u32 lazyctx_first_hashed(struct space *space, u32 start, u32 end)
-{
-	while (start < end && !space->pte[start].hashed)
-		start++;
-	return start;
-}
-
-static u32 lazyctx_estimate_hashed(struct space *space, u32 start, u32 end)
-{
-	u32 hashed = 0;
-
-	for (; start < end; start++)
-		hashed += space->pte[start].hashed;
-	return hashed;
-}
-
-static u32 lazyctx_hashed(struct space *space)
-{
-	(void)space;
-	return 0;
-}
-
-static void lazyctx_start_count(struct space *space)
-{
-	(void)space;
-}
-
-static void lazyctx_uncount(struct space *space, u32 pages)
-{
-	(void)space;
-	(void)pages;
-}
-
-static bool is_held(u32 id)
-{
-	u32 i;
-
-	for (i = 0; i < TLBS; i++) {
-		if (now.tlb[i].valid && now.tlb[i].id == id)
-			return true;
-	}
-	for (i = 0; i < SLOTS; i++) {
-		if (now.table[i].word & LAZYCTX_VALID && lazyctx_entry_id(now.table[i].word) == id)
-			return true;
-	}
-	return false;
-}
-
-static void lazyctx_check_id(u32 id)
-{
-	if (is_held(id))
-		fail("an id is used again, and has an entry");
-}
-
-static void lazyctx_check_space(struct space *space)
-{
-	if (is_held(space->id))
-		fail("a new id has an entry");
-}
-
+#include "host.h"
 #include "flow.h"
 
 static struct lazyctx lc;
+static u32 used, live, leaving;
 static u32 worn;	/* counted alone: no part of the state */
 
 /* The engine's part of the state, in and out. */
 static void load(void)
 {
+	used = now.used;
+	live = now.live;
+	leaving = now.leaving;
 	lc.ids = (struct lazyctx_ids) {
-		.used = &now.used, .live = &now.live, .leaving = &now.leaving, .worn = &worn, .words = 1,
-		.end = IDS, .next = now.next, .zombies = now.zombies, .leavers = now.leavers,
+		.used = &used, .live = &live, .leaving = &leaving, .worn = &worn, .words = 1,
+		/* The lowest free id, always: what was retired comes back as soon as it can. */
+		.end = IDS, .next = 1, .zombies = now.zombies, .leavers = now.leavers,
 		.pass = (enum lazyctx_pass)now.pass,
 	};
 	lc.policy.renews = now.renews;
 	lc.cursor = now.cursor;
 	lc.run = (struct lazyctx_run) { .end = LAZYCTX_NO_PAGE };
+	lc.zombie_slots_max = ~0u;
 }
 
 static void store(void)
 {
-	now.next = lc.ids.next;
-	now.zombies = lc.ids.zombies;
-	now.leavers = lc.ids.leavers;
-	now.pass = lc.ids.pass;
-	now.cursor = lc.cursor;
+	now.used = (uint8_t)used;
+	now.live = (uint8_t)live;
+	now.leaving = (uint8_t)leaving;
+	now.zombies = (uint8_t)lc.ids.zombies;
+	now.leavers = (uint8_t)lc.ids.leavers;
+	now.pass = (uint8_t)lc.ids.pass;
+	now.cursor = (uint8_t)lc.cursor;
 }
 
 static void free_frame(u32 frame)
@@ -481,7 +359,7 @@ static void replace(struct space *space)
 	id = lazyctx_find_id(&lc);
 	if (id == LAZYCTX_NONE)
 		return;
-	space->id = id;
+	space->id = (uint8_t)id;
 	space->alive = 1;
 }
 
@@ -532,7 +410,7 @@ static void switch_to(u32 index)
 		return;
 	now.user = 1;
 	if (now.active != index)
-		now.segments = (uint8_t)space->id;
+		now.segments = space->id;
 	now.active = (uint8_t)index;
 }
 
@@ -547,8 +425,8 @@ void step(void)
 	} else if (what == 1) {
 		lazyctx_reclaim(&lc, 1);
 	} else if (what == 2) {
-		/* Off: nobody begins to owe. */
-		now.renews = !now.renews;
+		/* Off, and on again: by chance alone, there would be twice as many states. */
+		now.renews = PAGES == 1 || !now.renews;
 	} else {
 		index = choose(SPACES);
 		space = &now.space[index];
@@ -623,13 +501,12 @@ void start(u32 cutoff)
 {
 	memset(&now, 0, sizeof(now));
 	now.used = now.live = 1;
-	now.next = 1;
 	now.renews = 1;
 	lc.slots = SLOTS;
-	lc.policy = (struct lazyctx_policy) { .cutoff = cutoff, .break_even = 1 };
+	lc.policy = (struct lazyctx_policy) { .cutoff = cutoff };
 	load();
 	replace(&now.space[0]);
 	store();
-	now.segments = (uint8_t)now.space[0].id;
+	now.segments = now.space[0].id;
 	now.user = 1;
 }

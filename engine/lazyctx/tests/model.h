@@ -17,7 +17,7 @@
 #ifndef PAGES
 #define SPACES	2
 #define PAGES	1
-#define FRAMES	3
+#define FRAMES	2
 #define SLOTS	2
 #define TLBS	1
 #define IDS	4
@@ -36,8 +36,7 @@ struct pte {
 enum doing { NOTHING_DONE, PROTECT, FORK, EXIT, GONE };
 
 struct space {
-	u32 id, owes;
-	uint8_t alive;
+	uint8_t id, owes, alive;
 	uint8_t doing, at;	/* enum doing; the next page */
 	struct pte pte[PAGES];
 };
@@ -60,7 +59,7 @@ struct state {
 	uint8_t active;			/* the space that they are of */
 	uint8_t user;			/* 0: a kernel thread has borrowed it */
 	uint8_t renews;
-	u32 used, live, leaving, next, zombies, leavers, pass, cursor;
+	uint8_t used, live, leaving, zombies, leavers, pass, cursor;
 };
 
 extern struct state now;

@@ -37,24 +37,26 @@ static bool vsids(void)
 
 static bool policies(void)
 {
-	u32 hashed, others, cutoff, price;
+	u32 hashed, total, cutoff, saved;
 
 	for (cutoff = 0; cutoff < 4; cutoff++) {
-		for (price = 1; price < 10; price++) {
-			struct lazyctx_policy all = { true, false, cutoff, price };
-			struct lazyctx_policy live = { true, true, cutoff, price };
-			struct lazyctx_policy none = { false, true, cutoff, price };
+		for (saved = 1; saved < 50; saved += 3) {
+			struct lazyctx_policy all = { .renews = true, .cutoff = cutoff, .lost = 9 };
+			struct lazyctx_policy live = { .renews = true, .by_live = true, .cutoff = cutoff, .lost = 9 };
+			struct lazyctx_policy none = { .by_live = true, .cutoff = cutoff, .lost = 9 };
 
 			for (hashed = 0; hashed < 100; hashed++) {
-				for (others = 0; others < 40; others++) {
-					EXPECT(!lazyctx_pays(&none, hashed, others));
-					EXPECT(lazyctx_pays(&all, hashed, others) == (hashed > cutoff));
-					EXPECT(lazyctx_pays(&live, hashed, others) ==
-					       (hashed > cutoff && hashed > price * others));
+				for (total = 0; total < 140; total++) {
+					u32 others = total > hashed ? total - hashed : 0;
+
+					EXPECT(!lazyctx_pays(&none, saved, hashed, total));
+					EXPECT(lazyctx_pays(&all, saved, hashed, total) == (hashed > cutoff));
+					EXPECT(lazyctx_pays(&live, saved, hashed, total) ==
+					       (hashed > cutoff && hashed * saved > (others + LAZYCTX_RENEWAL_PAGES) * 9));
 				}
 			}
-			EXPECT(!lazyctx_pays(&live, 1000, ~0u));
-			EXPECT(lazyctx_pays(&live, ~0u, 1000));
+			EXPECT(!lazyctx_pays(&live, saved, 1000, ~0u));
+			EXPECT(lazyctx_pays(&live, saved, ~0u, ~0u));
 		}
 	}
 	return true;

@@ -16,6 +16,8 @@
 
 #define USER_SEGMENTS	(TASK_SIZE >> 28)
 #define SR_VSID		0xffffff
+#define SEGMENTS	16
+#define SEGMENT_PAGES	65536
 
 enum lazyctx_mutant lazyctx_mutant;
 
@@ -24,23 +26,33 @@ static u32 id_space;
 static struct {
 	u64 ids, ids_wrong;		/* taken; with an entry */
 	u64 spaces, spaces_wrong;	/* renewed; the new id has an entry, or segment registers another */
+	u64 pages, pages_wrong;		/* flushed alone; with an entry */
+	u64 marks, marks_wrong;		/* ranges flushed by a new id, or in a run; with HASHPTE left */
 	u64 young, young_wrong;		/* access bits cleared; by a new id */
+	u64 failed;			/* address spaces gone that owed a new id */
 } checks;
 
-static u32 count_in_table(u32 id)
+/* Preemption is off wherever something is checked. */
+static u32 vsids[SEGMENTS];
+
+static u32 count_in_table(u32 nvsids)
 {
-	u32 *entry = lazyctx_table(), count = 0, i;
+	u32 *entry = lazyctx_table(), count = 0, i, j;
 
 	for (i = 0; i < lazyctx_groups() * 8; i++, entry += 2) {
-		if (*entry & LAZYCTX_VALID && lazyctx_entry_id(*entry) == id)
-			count++;
+		for (j = 0; j < nvsids && *entry & LAZYCTX_VALID; j++)
+			count += (*entry >> LAZYCTX_VSID_SHIFT & SR_VSID) == vsids[j];
 	}
 	return count;
 }
 
 static u32 count_entries(u32 id)
 {
-	return is_asking ? oracle_count(id) : count_in_table(id);
+	unsigned int i;
+
+	for (i = 0; i < SEGMENTS; i++)
+		vsids[i] = lazyctx_vsid(id, i);
+	return is_asking ? oracle_count(vsids, SEGMENTS, 0, SEGMENT_PAGES) : count_in_table(SEGMENTS);
 }
 
 /* @id was free, and is about to be an address space's. */
@@ -72,6 +84,36 @@ void lazyctx_check_space(struct mm_struct *mm)
 	}
 }
 
+/* @page of @mm was flushed. */
+void lazyctx_check_page(struct mm_struct *mm, u32 page)
+{
+	u32 count;
+
+	if (!is_asking)
+		return;
+	vsids[0] = lazyctx_vsid(mm->context.id, page / SEGMENT_PAGES);
+	count = oracle_count(vsids, 1, page % SEGMENT_PAGES, 1);
+	checks.pages++;
+	if (count) {
+		checks.pages_wrong++;
+		pr_warn_ratelimited("page %x was flushed and has %u entries\n", page, count);
+	}
+}
+
+void lazyctx_check_marked(bool is_marked)
+{
+	checks.marks++;
+	if (is_marked) {
+		checks.marks_wrong++;
+		pr_warn_ratelimited("what was flushed by a new id has HASHPTE\n");
+	}
+}
+
+void lazyctx_check_failed(void)
+{
+	checks.failed++;
+}
+
 void lazyctx_check_young(struct mm_struct *mm, unsigned long id)
 {
 	checks.young++;
@@ -85,8 +127,10 @@ void lazyctx_debug_show(struct seq_file *seq)
 {
 	seq_printf(seq, "checked_ids %llu\nwrong_ids %llu\n", checks.ids, checks.ids_wrong);
 	seq_printf(seq, "checked_spaces %llu\nwrong_spaces %llu\n", checks.spaces, checks.spaces_wrong);
+	seq_printf(seq, "checked_pages %llu\nwrong_pages %llu\n", checks.pages, checks.pages_wrong);
+	seq_printf(seq, "checked_marks %llu\nwrong_marks %llu\n", checks.marks, checks.marks_wrong);
 	seq_printf(seq, "checked_young %llu\nwrong_young %llu\n", checks.young, checks.young_wrong);
-	seq_printf(seq, "oracle %u\n", is_asking);
+	seq_printf(seq, "gone_owing %llu\noracle %u\n", checks.failed, is_asking);
 }
 
 static int mutant_show(struct seq_file *seq, void *unused)

@@ -4,7 +4,6 @@
  * The order of things is the engine's: engine/flow.h. One CPU, interrupts off.
  */
 
-#include <linux/export.h>
 #include <linux/irqflags.h>
 #include <linux/jump_label.h>
 #include <linux/mm.h>
@@ -13,6 +12,7 @@
 
 #include <asm/lazyctx.h>
 #include <asm/synch.h>
+#include <asm/tlb.h>
 #include <asm/tlbflush.h>
 
 #include "lazyctx.h"
@@ -23,8 +23,8 @@
 #define PAY_SLOTS	2048	/* by whoever flushes: interrupts are off in between */
 
 DEFINE_STATIC_KEY_FALSE(lazyctx_key);
-EXPORT_SYMBOL(lazyctx_key);
 
+struct lazyctx_section lazyctx_section;
 struct lazyctx_counters lazyctx_counters;
 u32 lazyctx_reloads, lazyctx_evicts;
 
@@ -58,12 +58,14 @@ static void lazyctx_load_segments(struct mm_struct *mm)
 
 static u32 lazyctx_hashed(struct mm_struct *mm)
 {
-	u32 hashed = mm->context.lazyctx.hashed;
+	s32 hashed = mm->context.lazyctx.hashed;
 
 	/* Nobody counted it so far. */
 	if (mm->context.lazyctx.epoch != epoch)
 		return get_mm_rss(mm);
-	return mm == current->active_mm ? hashed + lazyctx_reloads - mark : hashed;
+	if (mm == current->active_mm)
+		hashed += lazyctx_reloads - mark;
+	return max(hashed, 0);
 }
 
 static void lazyctx_start_count(struct mm_struct *mm)
@@ -74,15 +76,11 @@ static void lazyctx_start_count(struct mm_struct *mm)
 		mark = lazyctx_reloads;
 }
 
+/* May make it negative: what was flushed more than once. */
 static void lazyctx_uncount(struct mm_struct *mm, u32 pages)
 {
-	u32 hashed = lazyctx_hashed(mm);
-
 	lazyctx_counters.flushed += pages;
-	if (mm->context.lazyctx.epoch != epoch)
-		return;
-	lazyctx_start_count(mm);
-	mm->context.lazyctx.hashed = hashed > pages ? hashed - pages : 0;
+	mm->context.lazyctx.hashed -= pages;
 }
 
 /* One page table at a time: @pte is the PTE of page @start, and what is to be done goes to @next. */
@@ -103,12 +101,14 @@ static void lazyctx_flush_pages(struct mm_struct *mm, u32 start, u32 end)
 	}
 }
 
-/* Interrupts are off, so that nobody sets it in between. */
 static void lazyctx_forget_pages(struct mm_struct *mm, u32 start, u32 end)
 {
+	unsigned long flags;
 	pte_t *pte;
 	u32 next;
 
+	/* An interrupt that touches user memory may set the bit. */
+	local_irq_save(flags);
 	for_each_table(mm, pte, start, next, end) {
 		unsigned long *word = (unsigned long *)pte;
 		u32 left = next - start;
@@ -128,6 +128,7 @@ static void lazyctx_forget_pages(struct mm_struct *mm, u32 start, u32 end)
 		for (; left; left--, word++)
 			*word &= ~_PAGE_HASHPTE;
 	}
+	local_irq_restore(flags);
 }
 
 static u32 lazyctx_first_hashed(struct mm_struct *mm, u32 start, u32 end)
@@ -155,12 +156,12 @@ static u32 lazyctx_first_hashed(struct mm_struct *mm, u32 start, u32 end)
 }
 
 /*
- * A wrong number costs time alone: look at some 64 of them. An odd distance, since mappings are
+ * A wrong number costs time alone: look at some 16 of them. An odd distance, since mappings are
  * used in steps of powers of two.
  */
 static u32 lazyctx_estimate_hashed(struct mm_struct *mm, u32 start, u32 end)
 {
-	u32 distance = ((end - start) / 64) | 1, next_page = start, hashed = 0, next;
+	u32 distance = ((end - start) / 16) | 1, next_page = start, hashed = 0, next;
 	pte_t *pte;
 
 	for_each_table(mm, pte, start, next, end) {
@@ -170,6 +171,13 @@ static u32 lazyctx_estimate_hashed(struct mm_struct *mm, u32 start, u32 end)
 		}
 	}
 	return hashed;
+}
+
+static void lazyctx_check_marks(struct mm_struct *mm, u32 start, u32 end)
+{
+#ifdef CONFIG_LAZYCTX_DEBUG
+	lazyctx_check_marked(lazyctx_first_hashed(mm, start, end) != end);
+#endif
 }
 
 #include "engine/flow.h"
@@ -189,91 +197,88 @@ struct lazyctx lazyctx = {
 /* Whoever has made zombies makes room, some of the hash table at a time. */
 static void pay(void)
 {
+	u32 slots = lazyctx_must_pay(&lazyctx), step;
 	unsigned long flags;
-	u32 seen;
 
-	for (seen = 0; seen < lazyctx.slots && lazyctx_must_pay(&lazyctx); seen += PAY_SLOTS) {
+	lazyctx.unpaid_slots = 0;
+	for (; slots; slots -= step) {
+		step = min(slots, PAY_SLOTS);
 		local_irq_save(flags);
-		lazyctx_reclaim(&lazyctx, PAY_SLOTS);
+		lazyctx_reclaim(&lazyctx, step);
 		local_irq_restore(flags);
 	}
 }
 
-void lazyctx_enter(void)
+static void pay_if_needed(void)
 {
-	if (lazyctx.policy.renews)
-		lazyctx_open_run(&lazyctx);
+	if (unlikely(lazyctx.unpaid_slots))
+		pay();
 }
 
-void lazyctx_leave(void)
+/* A mapping, or a part of it, is about to be unmapped or changed. */
+void lazyctx_begin(struct mm_struct *mm, unsigned long start, unsigned long end)
 {
-	unsigned long flags;
-
-	if (!lazyctx.run.has_pages) {
-		lazyctx.run.is_open = false;
-		return;
-	}
-	local_irq_save(flags);
-	lazyctx_close_run(&lazyctx);
-	local_irq_restore(flags);
-	pay();
+	lazyctx_note_map(&lazyctx, start >> PAGE_SHIFT, end >> PAGE_SHIFT);
+	lazyctx_search(mm, start, end);
 }
 
 /* Apart, so that the fast way needs no stack. */
-static noinline void unmap_first(struct mm_struct *mm, unsigned long addr, bool is_exit)
+static noinline void remove_first(struct mmu_gather *tlb, unsigned long addr)
 {
-	unsigned long flags;
-
-	local_irq_save(flags);
-	lazyctx_note_page(&lazyctx, mm, addr >> PAGE_SHIFT, is_exit);
-	local_irq_restore(flags);
+	if (lazyctx_section.is_open)
+		lazyctx_open_run(&lazyctx);
+	lazyctx_note_page(&lazyctx, tlb->mm, addr >> PAGE_SHIFT, tlb->fullmm);
+	lazyctx_section.has_pages = lazyctx.run.has_pages;
 }
 
-void lazyctx_unmap(struct mm_struct *mm, unsigned long addr, bool is_exit)
+/* The page-table lock is held. */
+void lazyctx_remove(struct mmu_gather *tlb, unsigned long addr)
 {
 	if (!lazyctx_note_next(&lazyctx.run, addr >> PAGE_SHIFT))
-		unmap_first(mm, addr, is_exit);
+		remove_first(tlb, addr);
+}
+
+void __lazyctx_leave(void)
+{
+	lazyctx_close_run(&lazyctx);
+	lazyctx_section.has_pages = false;
+	pay_if_needed();
 }
 
 void lazyctx_flush_page(struct mm_struct *mm, unsigned long addr)
 {
-	unsigned long flags;
-
-	local_irq_save(flags);
+	preempt_disable();
 	lazyctx_flush_one(&lazyctx, mm, addr >> PAGE_SHIFT);
-	local_irq_restore(flags);
+	preempt_enable();
 }
 
 void lazyctx_flush(struct mm_struct *mm, unsigned long start, unsigned long end)
 {
-	unsigned long flags;
-
-	local_irq_save(flags);
+	preempt_disable();
 	lazyctx_flush_range(&lazyctx, mm, start >> PAGE_SHIFT, (end - 1) / PAGE_SIZE + 1);
-	local_irq_restore(flags);
-	pay();
+	preempt_enable();
+	pay_if_needed();
 }
 
 bool lazyctx_flush_mm(struct mm_struct *mm, bool is_exit)
 {
-	unsigned long flags;
 	bool is_done;
 
-	local_irq_save(flags);
+	preempt_disable();
 	is_done = lazyctx_flush_space(&lazyctx, mm, is_exit);
-	local_irq_restore(flags);
-	pay();
+	preempt_enable();
+	if (!is_done && !is_exit)
+		lazyctx_search_mm(mm);
+	pay_if_needed();
 	return is_done;
 }
 
 void lazyctx_copy(struct mm_struct *mm)
 {
-	unsigned long flags;
-
-	local_irq_save(flags);
+	preempt_disable();
 	if (lazyctx.policy.renews)
 		lazyctx_owe(&lazyctx, mm);
-	local_irq_restore(flags);
+	preempt_enable();
 }
 
 bool lazyctx_new_id(unsigned long *id)
@@ -289,17 +294,23 @@ bool lazyctx_new_id(unsigned long *id)
 	return is_mine;
 }
 
-bool lazyctx_retire_id(unsigned long id)
+bool lazyctx_destroy(struct mm_struct *mm)
 {
 	unsigned long flags;
-	bool is_taken;
+	bool is_mine;
 
 	local_irq_save(flags);
-	is_taken = is_started;
-	if (is_taken)
-		lazyctx_retire(&lazyctx.ids, id);
+	/* Its last flush has paid. */
+	if (WARN_ON_ONCE(mm->context.lazyctx.owes)) {
+		mm->context.lazyctx.owes = 0;
+		lazyctx.owing--;
+		lazyctx_check_failed();
+	}
+	is_mine = is_started;
+	if (is_mine)
+		lazyctx_retire(&lazyctx.ids, mm->context.id);
 	local_irq_restore(flags);
-	return is_taken;
+	return is_mine;
 }
 
 /* Interrupts are off. */
@@ -319,13 +330,13 @@ bool lazyctx_idle(void)
 #ifdef CONFIG_LAZYCTX_DEBUG
 void lazyctx_debug_young(struct mm_struct *mm, unsigned long addr)
 {
-	unsigned long flags, id = mm->context.id;
+	unsigned long id = mm->context.id;
 
 	if (!is_started)
 		return;
-	local_irq_save(flags);
+	preempt_disable();
 	lazyctx_flush_young(&lazyctx, mm, addr >> PAGE_SHIFT);
-	local_irq_restore(flags);
+	preempt_enable();
 	lazyctx_check_young(mm, id);
 }
 #endif
@@ -336,6 +347,7 @@ void lazyctx_set_policy(const struct lazyctx_policy *policy, u32 zombie_percent_
 
 	local_irq_save(flags);
 	lazyctx.policy = *policy;
+	lazyctx_section.opens = policy->renews;
 	lazyctx.slots = lazyctx_groups() * 8;
 	lazyctx.zombie_slots_max = zombie_percent_max < 100 ? lazyctx.slots / 100 * zombie_percent_max : ~0u;
 	local_irq_restore(flags);

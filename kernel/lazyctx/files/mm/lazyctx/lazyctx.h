@@ -55,6 +55,10 @@ static inline pte_t *lazyctx_pte(struct mm_struct *mm, unsigned long addr)
 	return pmd_none(*pmd) ? NULL : pte_offset_kernel(pmd, addr);
 }
 
+/* search.c, in mode search alone: a range, or all of @mm, whose mmap_lock is held. */
+void lazyctx_search(struct mm_struct *mm, unsigned long start, unsigned long end);
+void lazyctx_search_mm(struct mm_struct *mm);
+
 struct lazyctx;
 struct seq_file;
 
@@ -73,17 +77,25 @@ struct dentry;
 #ifdef CONFIG_LAZYCTX_DEBUG
 void lazyctx_check_id(u32 id);
 void lazyctx_check_space(struct mm_struct *mm);
+void lazyctx_check_page(struct mm_struct *mm, u32 page);
+void lazyctx_check_marked(bool is_marked);
+void lazyctx_check_failed(void);
 void lazyctx_debug_show(struct seq_file *seq);
 void lazyctx_debug_init(struct dentry *dir);
 
 void lazyctx_check_young(struct mm_struct *mm, unsigned long id);
 
-/* oracle.c. Return: how many entries there are of @id, in TLBs and hash table. */
-u32 oracle_count(u32 id);
+/*
+ * oracle.c. Return: how many entries there are, in TLBs and hash table, of the ids of @vsids
+ * for @pages of a segment from @page on.
+ */
+u32 oracle_count(const u32 *vsids, u32 nvsids, u32 page, u32 pages);
 bool oracle_is_there(void);
 #else
 static inline void lazyctx_check_id(u32 id) { }
 static inline void lazyctx_check_space(struct mm_struct *mm) { }
+static inline void lazyctx_check_page(struct mm_struct *mm, u32 page) { }
+static inline void lazyctx_check_failed(void) { }
 static inline void lazyctx_debug_show(struct seq_file *seq) { }
 static inline void lazyctx_debug_init(struct dentry *dir) { }
 #endif

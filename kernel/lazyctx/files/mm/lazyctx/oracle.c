@@ -14,8 +14,6 @@
 #define IN_ITLB		1
 #define IN_DTLB		2
 #define IN_TABLE	4
-#define SEGMENTS	16
-#define PAGES		65536		/* of a segment */
 #define UNANSWERED	(~0u)
 
 struct oracle_request {
@@ -37,7 +35,6 @@ struct oracle_request {
 static_assert(sizeof(struct oracle_request) == 128);
 
 static struct oracle_request request;
-static u32 vsids[SEGMENTS];
 
 bool oracle_is_there(void)
 {
@@ -47,20 +44,17 @@ bool oracle_is_there(void)
 	return name == ORACLE_NAME;
 }
 
-/* Interrupts are off. */
-u32 oracle_count(u32 id)
+/* Preemption is off. */
+u32 oracle_count(const u32 *vsids, u32 nvsids, u32 page, u32 pages)
 {
-	unsigned int i;
-
-	for (i = 0; i < SEGMENTS; i++)
-		vsids[i] = lazyctx_vsid(id, i);
 	request = (struct oracle_request) {
 		.op = OP_QUERY,
 		.status = UNANSWERED,
 		.where = IN_ITLB | IN_DTLB | IN_TABLE,
-		.pages = PAGES,
-		.vsids = __pa_symbol(vsids),
-		.nvsids = SEGMENTS,
+		.page = page,
+		.pages = pages,
+		.vsids = virt_to_phys((void *)vsids),
+		.nvsids = nvsids,
 	};
 	asm volatile("mtspr %0,%1" : : "i" (SPRN_ORACLE), "r" (__pa_symbol(&request)) : "memory");
 	WARN_ONCE(request.status, "lazyctx: the oracle refused: %u\n", request.status);

@@ -64,3 +64,14 @@ void lazyctx_search(struct mm_struct *mm, unsigned long start, unsigned long end
 	}
 	lazyctx_counters.searched += (end - (start & PAGE_MASK)) >> PAGE_SHIFT;
 }
+
+void lazyctx_search_mm(struct mm_struct *mm)
+{
+	struct vm_area_struct *vma;
+	VMA_ITERATOR(vmi, mm, 0);
+
+	if (lazyctx_mode() != LAZYCTX_SEARCH)
+		return;
+	for_each_vma(vmi, vma)
+		lazyctx_search(mm, vma->vm_start, vma->vm_end);
+}

@@ -23,7 +23,7 @@ struct lazyctx_context {
 	 * so the next flush of the address space, of whatever kind, gives it a new id.
 	 */
 	u32 owes;
-	u32 hashed;		/* pages with an entry, at most; without those of this run on the CPU */
+	s32 hashed;		/* pages with an entry, about; without those made since it came on the CPU */
 	u32 epoch;		/* of the count */
 };
 
@@ -34,9 +34,30 @@ static __always_inline bool lazyctx_enabled(void)
 	return static_branch_unlikely(&lazyctx_key);
 }
 
-/* A page-table lock was taken, and will be dropped: what is unmapped in between is flushed together. */
-void lazyctx_enter(void);
-void lazyctx_leave(void);
+/* A mapping, or a part of it, is about to be unmapped or changed. */
+void lazyctx_begin(struct mm_struct *mm, unsigned long start, unsigned long end);
+
+/* A page-table lock is held: what is unmapped is flushed together, before it is dropped. */
+extern struct lazyctx_section {
+	bool opens;		/* else page by page */
+	bool is_open;
+	bool has_pages;
+} lazyctx_section;
+
+void __lazyctx_leave(void);
+
+static inline void lazyctx_enter(void)
+{
+	lazyctx_section.is_open = lazyctx_section.opens;
+}
+
+static inline void lazyctx_leave(void)
+{
+	lazyctx_section.is_open = false;
+	if (lazyctx_section.has_pages)
+		__lazyctx_leave();
+}
+
 /* The page was unmapped; its PTE has _PAGE_HASHPTE. @is_exit: all of @mm is. */
 void lazyctx_unmap(struct mm_struct *mm, unsigned long addr, bool is_exit);
 void lazyctx_flush_page(struct mm_struct *mm, unsigned long addr);
@@ -51,13 +72,10 @@ extern unsigned long context_map[];
 
 /* Return: false if Linux is to give ids away, and to take them back. @id: 0 if there is none. */
 bool lazyctx_new_id(unsigned long *id);
-bool lazyctx_retire_id(unsigned long id);
+bool lazyctx_destroy(struct mm_struct *mm);
 void lazyctx_switch(struct mm_struct *prev, struct mm_struct *next);
 /* The CPU is idle, interrupts are off. Return: whether it had something to do. */
 bool lazyctx_idle(void);
-
-/* The control: searches the hash table for every address of a range. */
-void lazyctx_search(struct mm_struct *mm, unsigned long start, unsigned long end);
 
 #ifdef CONFIG_LAZYCTX_DEBUG
 /* An access bit was cleared. */
@@ -77,7 +95,7 @@ static inline void lazyctx_flush_page(struct mm_struct *mm, unsigned long addr) 
 static inline void lazyctx_flush(struct mm_struct *mm, unsigned long start, unsigned long end) { }
 static inline bool lazyctx_flush_mm(struct mm_struct *mm, bool is_exit) { return false; }
 static inline bool lazyctx_new_id(unsigned long *id) { return false; }
-static inline bool lazyctx_retire_id(unsigned long id) { return false; }
+static inline bool lazyctx_destroy(struct mm_struct *mm) { return false; }
 static inline void lazyctx_switch(struct mm_struct *prev, struct mm_struct *next) { }
 static inline bool lazyctx_idle(void) { return false; }
 static inline void lazyctx_debug_young(struct mm_struct *mm, unsigned long addr) { }
