@@ -41,7 +41,7 @@ static inline u32 lazyctx_vsid(u32 id, u32 segment)
 
 static inline u32 lazyctx_id_of(u32 vsid)
 {
-	return ((vsid - (vsid & 15) * LAZYCTX_SEGMENT_SKEW) >> 4) * LAZYCTX_SKEW_INVERSE &
+	return ((vsid >> 4) - (vsid & 15) * (LAZYCTX_SEGMENT_SKEW >> 4)) * LAZYCTX_SKEW_INVERSE &
 		(LAZYCTX_IDS_MAX - 1);
 }
 

@@ -63,8 +63,8 @@ struct lazyctx {
 	u32 cursor;		/* the slot where the pass goes on */
 	u32 zombie_slots;	/* entries of retired ids, at most: without those of @leaver_slots */
 	u32 leaver_slots;
-	u32 unpaid_slots;	/* to be looked at for those that were just added */
-	u32 zombie_slots_max;	/* more are reclaimed by whoever makes them */
+	u32 credit;		/* entries that may become zombies until idle time has made room */
+	u32 credit_max;		/* no limit: ~0 */
 	u32 owing;		/* spaces that owe a new id */
 };
 
@@ -171,7 +171,8 @@ static void lazyctx_renew(struct lazyctx *lc, struct lazyctx_space *space, enum 
 		u32 hashed = lazyctx_hashed(space);
 
 		lc->zombie_slots += hashed;
-		lc->unpaid_slots = 2 * hashed;
+		if (lc->credit_max != ~0u)
+			lc->credit -= hashed < lc->credit ? hashed : lc->credit;
 		lazyctx_id(space) = id;
 		lazyctx_load_segments(space);
 		lazyctx_retire(&lc->ids, old);
@@ -185,18 +186,28 @@ static void lazyctx_renew(struct lazyctx *lc, struct lazyctx_space *space, enum 
 	lazyctx_check_space(space);
 }
 
+/*
+ * Zombies cost whoever loads or flushes what lies behind them. Idle time takes them out for
+ * nothing, so as many may be made as it can be trusted to take. Else Linux's way is taken.
+ */
 static inline bool lazyctx_is_full(const struct lazyctx *lc)
 {
-	return lc->zombie_slots + lc->leaver_slots > lc->zombie_slots_max;
+	return !lc->credit;
 }
 
-/*
- * Whoever makes zombies looks for what idle time has left, at twice as many slots: where they
- * fill half of the table, as many go as come. Return: how many slots.
- */
-static inline u32 lazyctx_must_pay(const struct lazyctx *lc)
+/* The CPU is idle. Return: whether there was anything to do. */
+static bool lazyctx_idle_step(struct lazyctx *lc, u32 slots)
 {
-	return lazyctx_is_full(lc) ? lc->unpaid_slots : 0;
+	if (lazyctx_reclaim(lc, slots))
+		return true;
+	lc->credit = lc->credit_max;
+	return false;
+}
+
+/* No idle time comes: those that are left are taken out once, and no more are made. */
+static inline bool lazyctx_must_clean(const struct lazyctx *lc)
+{
+	return lazyctx_is_full(lc) && lc->zombie_slots + lc->leaver_slots;
 }
 
 /*
@@ -231,18 +242,20 @@ static inline void lazyctx_open_run(struct lazyctx *lc)
 static bool lazyctx_run_pays(struct lazyctx *lc)
 {
 	struct lazyctx_run *run = &lc->run;
-	/* Where it is full, half of what is saved goes into the search for zombies. */
-	u32 saved = lazyctx_is_full(lc) ? lc->policy.zap_saved / 2 : lc->policy.zap_saved;
 	u32 total, rest;
 
-	if (lazyctx_owes(run->space) || run->is_exit)
+	if (lazyctx_owes(run->space))
+		return true;
+	if (lazyctx_is_full(lc))
+		return false;
+	if (run->is_exit)
 		return true;
 	if (run->before <= lc->policy.cutoff)
 		return false;
 	total = lazyctx_hashed(run->space);
 	rest = run->map_end > run->end ? run->map_end - run->end : 0;
 	total -= rest < total ? rest : total;
-	return lazyctx_pays(&lc->policy, saved, run->before, total);
+	return lazyctx_pays(&lc->policy, lc->policy.zap_saved, run->before, total);
 }
 
 /* What the run holds so far is flushed now, or by the new id that it has come to be worth. */
@@ -340,7 +353,6 @@ static void lazyctx_close_run(struct lazyctx *lc)
 	run->end = LAZYCTX_NO_PAGE;
 }
 
-/* A search of the table for each zombie would cost more than is saved: wait for idle time. */
 static inline bool lazyctx_range_pays(const struct lazyctx *lc, u32 hashed, u32 total)
 {
 	return !lazyctx_is_full(lc) && lazyctx_pays(&lc->policy, lc->policy.range_saved, hashed, total);
@@ -393,7 +405,7 @@ static inline void lazyctx_flush_young(struct lazyctx *lc, struct lazyctx_space 
  */
 static bool lazyctx_flush_space(struct lazyctx *lc, struct lazyctx_space *space, bool is_exit)
 {
-	if (!lazyctx_owes(space) && !lc->policy.renews)
+	if (!lazyctx_owes(space) && (!lc->policy.renews || lazyctx_is_full(lc)))
 		return false;
 	if (is_exit && lazyctx_broken(LAZYCTX_EXIT_UNFLUSHED))
 		return true;

@@ -28,7 +28,7 @@ static void load(void)
 	lc.policy.renews = now.renews;
 	lc.cursor = now.cursor;
 	lc.run = (struct lazyctx_run) { .end = LAZYCTX_NO_PAGE };
-	lc.zombie_slots_max = ~0u;
+	lc.credit = lc.credit_max = ~0u;
 }
 
 static void store(void)
@@ -423,7 +423,7 @@ void step(void)
 	if (what == 0) {
 		access_page();
 	} else if (what == 1) {
-		lazyctx_reclaim(&lc, 1);
+		lazyctx_idle_step(&lc, 1);
 	} else if (what == 2) {
 		/* Off, and on again: by chance alone, there would be twice as many states. */
 		now.renews = PAGES == 1 || !now.renews;

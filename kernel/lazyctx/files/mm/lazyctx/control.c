@@ -23,7 +23,7 @@
 #define ZAP_SAVED		40
 #define RANGE_SAVED		25
 #define LOST			230
-#define ZOMBIE_PERCENT_MAX	50
+#define ZOMBIE_PERCENT_MAX	10
 
 DEFINE_STATIC_KEY_FALSE(lazyctx_count_key);
 
@@ -57,7 +57,8 @@ static void set_policy(enum lazyctx_mode wanted)
 		.lost = lost,
 	};
 
-	lazyctx_set_policy(&policy, wanted == LAZYCTX_LAZY_LIVE ? zombie_percent_max : 100);
+	lazyctx_set_policy(&policy, wanted == LAZYCTX_LAZY_LIVE ? zombie_percent_max : 100,
+			   wanted == LAZYCTX_SEARCH);
 }
 
 static void set_counting(void)
@@ -149,7 +150,7 @@ static struct kobj_attribute name##_attr = __ATTR_RW(name)
 NUMBER_ATTR(cutoff, 0, 1 << 20);
 /* lazy-live: instructions that it costs to load a page again that was lost. */
 NUMBER_ATTR(lost, 1, 100000);
-/* lazy-live: a larger part of the hash table is not left to the idle task. */
+/* lazy-live: where zombies may fill more of the hash table, pages are flushed one by one. */
 NUMBER_ATTR(zombie_percent_max, 1, 100);
 
 static struct kobj_attribute mode_attr = __ATTR_RW(mode);

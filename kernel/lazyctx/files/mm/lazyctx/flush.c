@@ -20,7 +20,8 @@
 /* The 604's TLBs have 64 sets, others have fewer; tlbie drops a set. */
 #define TLB_SETS	64
 #define PASS_SLOTS	128	/* of the hash table, each time that the idle loop comes by */
-#define PAY_SLOTS	2048	/* by whoever flushes: interrupts are off in between */
+#define CLEAN_SLOTS	512	/* by whoever flushes, where no idle time comes */
+#define STOP_SLOTS	2048	/* when it is switched off: interrupts are off meanwhile */
 
 DEFINE_STATIC_KEY_FALSE(lazyctx_key);
 
@@ -194,32 +195,19 @@ struct lazyctx lazyctx = {
 	.run = { .end = LAZYCTX_NO_PAGE },
 };
 
-/* Whoever has made zombies makes room, some of the hash table at a time. */
-static void pay(void)
+static void clean(void)
 {
-	u32 slots = lazyctx_must_pay(&lazyctx), step;
 	unsigned long flags;
 
-	lazyctx.unpaid_slots = 0;
-	for (; slots; slots -= step) {
-		step = min(slots, PAY_SLOTS);
-		local_irq_save(flags);
-		lazyctx_reclaim(&lazyctx, step);
-		local_irq_restore(flags);
-	}
+	local_irq_save(flags);
+	lazyctx_reclaim(&lazyctx, CLEAN_SLOTS);
+	local_irq_restore(flags);
 }
 
-static void pay_if_needed(void)
+static void clean_if_needed(void)
 {
-	if (unlikely(lazyctx.unpaid_slots))
-		pay();
-}
-
-/* A mapping, or a part of it, is about to be unmapped or changed. */
-void lazyctx_begin(struct mm_struct *mm, unsigned long start, unsigned long end)
-{
-	lazyctx_note_map(&lazyctx, start >> PAGE_SHIFT, end >> PAGE_SHIFT);
-	lazyctx_search(mm, start, end);
+	if (unlikely(lazyctx_must_clean(&lazyctx)))
+		clean();
 }
 
 /* Apart, so that the fast way needs no stack. */
@@ -227,6 +215,11 @@ static noinline void remove_first(struct mmu_gather *tlb, unsigned long addr)
 {
 	if (lazyctx_section.is_open)
 		lazyctx_open_run(&lazyctx);
+	if (lazyctx_section.has_map) {
+		lazyctx_section.has_map = false;
+		lazyctx_note_map(&lazyctx, lazyctx_section.map_start >> PAGE_SHIFT,
+				 lazyctx_section.map_end >> PAGE_SHIFT);
+	}
 	lazyctx_note_page(&lazyctx, tlb->mm, addr >> PAGE_SHIFT, tlb->fullmm);
 	lazyctx_section.has_pages = lazyctx.run.has_pages;
 }
@@ -242,7 +235,7 @@ void __lazyctx_leave(void)
 {
 	lazyctx_close_run(&lazyctx);
 	lazyctx_section.has_pages = false;
-	pay_if_needed();
+	clean_if_needed();
 }
 
 void lazyctx_flush_page(struct mm_struct *mm, unsigned long addr)
@@ -257,7 +250,7 @@ void lazyctx_flush(struct mm_struct *mm, unsigned long start, unsigned long end)
 	preempt_disable();
 	lazyctx_flush_range(&lazyctx, mm, start >> PAGE_SHIFT, (end - 1) / PAGE_SIZE + 1);
 	preempt_enable();
-	pay_if_needed();
+	clean_if_needed();
 }
 
 bool lazyctx_flush_mm(struct mm_struct *mm, bool is_exit)
@@ -269,14 +262,13 @@ bool lazyctx_flush_mm(struct mm_struct *mm, bool is_exit)
 	preempt_enable();
 	if (!is_done && !is_exit)
 		lazyctx_search_mm(mm);
-	pay_if_needed();
 	return is_done;
 }
 
 void lazyctx_copy(struct mm_struct *mm)
 {
 	preempt_disable();
-	if (lazyctx.policy.renews)
+	if (lazyctx.policy.renews && !lazyctx_is_full(&lazyctx))
 		lazyctx_owe(&lazyctx, mm);
 	preempt_enable();
 }
@@ -324,7 +316,7 @@ bool lazyctx_idle(void)
 {
 	if (lazyctx_mode() < LAZYCTX_LAZY_IDLE)
 		return false;
-	return lazyctx_reclaim(&lazyctx, PASS_SLOTS);
+	return lazyctx_idle_step(&lazyctx, PASS_SLOTS);
 }
 
 #ifdef CONFIG_LAZYCTX_DEBUG
@@ -341,15 +333,17 @@ void lazyctx_debug_young(struct mm_struct *mm, unsigned long addr)
 }
 #endif
 
-void lazyctx_set_policy(const struct lazyctx_policy *policy, u32 zombie_percent_max)
+void lazyctx_set_policy(const struct lazyctx_policy *policy, u32 zombie_percent_max, bool searches)
 {
 	unsigned long flags;
 
 	local_irq_save(flags);
 	lazyctx.policy = *policy;
 	lazyctx_section.opens = policy->renews;
+	lazyctx_section.searches = searches;
 	lazyctx.slots = lazyctx_groups() * 8;
-	lazyctx.zombie_slots_max = zombie_percent_max < 100 ? lazyctx.slots / 100 * zombie_percent_max : ~0u;
+	lazyctx.credit_max = zombie_percent_max < 100 ? lazyctx.slots / 100 * zombie_percent_max : ~0u;
+	lazyctx.credit = lazyctx.credit_max;
 	local_irq_restore(flags);
 }
 
@@ -374,7 +368,7 @@ void lazyctx_stop(void)
 
 	do {
 		local_irq_save(flags);
-		is_working = lazyctx_reclaim(&lazyctx, PAY_SLOTS);
+		is_working = lazyctx_reclaim(&lazyctx, STOP_SLOTS);
 		if (!is_working)
 			is_started = false;
 		local_irq_restore(flags);

@@ -55,8 +55,7 @@ static inline pte_t *lazyctx_pte(struct mm_struct *mm, unsigned long addr)
 	return pmd_none(*pmd) ? NULL : pte_offset_kernel(pmd, addr);
 }
 
-/* search.c, in mode search alone: a range, or all of @mm, whose mmap_lock is held. */
-void lazyctx_search(struct mm_struct *mm, unsigned long start, unsigned long end);
+/* search.c, in mode search alone: all of @mm, whose mmap_lock is held. */
 void lazyctx_search_mm(struct mm_struct *mm);
 
 struct lazyctx;
@@ -66,7 +65,7 @@ extern struct lazyctx lazyctx;
 
 /* flush.c, for control.c */
 void lazyctx_show(struct seq_file *seq);
-void lazyctx_set_policy(const struct lazyctx_policy *policy, u32 zombie_percent_max);
+void lazyctx_set_policy(const struct lazyctx_policy *policy, u32 zombie_percent_max, bool searches);
 void lazyctx_start(void);
 void lazyctx_stop(void);
 u32 lazyctx_owing(void);

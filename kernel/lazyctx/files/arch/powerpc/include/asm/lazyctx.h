@@ -34,23 +34,37 @@ static __always_inline bool lazyctx_enabled(void)
 	return static_branch_unlikely(&lazyctx_key);
 }
 
-/* A mapping, or a part of it, is about to be unmapped or changed. */
-void lazyctx_begin(struct mm_struct *mm, unsigned long start, unsigned long end);
-
-/* A page-table lock is held: what is unmapped is flushed together, before it is dropped. */
 extern struct lazyctx_section {
-	bool opens;		/* else page by page */
+	bool opens;		/* what is unmapped under one page-table lock is flushed together */
+	bool searches;		/* the control */
 	bool is_open;
 	bool has_pages;
+	bool has_map;
+	unsigned long map_start, map_end;
 } lazyctx_section;
+
+/* The control: searches the hash table for every address of a range. */
+void lazyctx_search(struct mm_struct *mm, unsigned long start, unsigned long end);
+
+/* A mapping, or a part of it, is about to be unmapped or changed. */
+static inline void lazyctx_begin(struct mm_struct *mm, unsigned long start, unsigned long end)
+{
+	lazyctx_section.map_start = start;
+	lazyctx_section.map_end = end;
+	lazyctx_section.has_map = true;
+	if (unlikely(lazyctx_section.searches))
+		lazyctx_search(mm, start, end);
+}
 
 void __lazyctx_leave(void);
 
+/* A page-table lock was taken, */
 static inline void lazyctx_enter(void)
 {
 	lazyctx_section.is_open = lazyctx_section.opens;
 }
 
+/* and is about to be dropped. */
 static inline void lazyctx_leave(void)
 {
 	lazyctx_section.is_open = false;
@@ -58,8 +72,6 @@ static inline void lazyctx_leave(void)
 		__lazyctx_leave();
 }
 
-/* The page was unmapped; its PTE has _PAGE_HASHPTE. @is_exit: all of @mm is. */
-void lazyctx_unmap(struct mm_struct *mm, unsigned long addr, bool is_exit);
 void lazyctx_flush_page(struct mm_struct *mm, unsigned long addr);
 void lazyctx_flush(struct mm_struct *mm, unsigned long start, unsigned long end);
 /* Return: whether all of @mm is flushed now. */
@@ -90,7 +102,6 @@ static inline void lazyctx_debug_young(struct mm_struct *mm, unsigned long addr)
 #else
 
 static inline bool lazyctx_enabled(void) { return false; }
-static inline void lazyctx_unmap(struct mm_struct *mm, unsigned long addr, bool is_exit) { }
 static inline void lazyctx_flush_page(struct mm_struct *mm, unsigned long addr) { }
 static inline void lazyctx_flush(struct mm_struct *mm, unsigned long start, unsigned long end) { }
 static inline bool lazyctx_flush_mm(struct mm_struct *mm, bool is_exit) { return false; }
