@@ -168,7 +168,7 @@ fn what_a_machine_with_another_processor_has_not_is_refused() {
         let args = [&args[..], &["--kernel", "ppc", "--dry-run"]].concat();
         refused(&mut lab(&args), 2, fragment);
     }
-    refused(&mut lab(&["run", "pipe", "--kernel", "vanilla,ppc"]), 2, "one after the other");
+    refused(&mut lab(&["run", "pipe", "--kernel", "vanilla,ppc"]), 2, "ppc on powerpc");
 }
 
 #[test]

@@ -36,7 +36,7 @@ impl Board {
     }
 
     /// The folder of machine/.
-    pub fn name(&self) -> &str {
+    pub fn machine(&self) -> &str {
         &self.architecture.machine
     }
 
@@ -58,7 +58,7 @@ impl Board {
 
     /// Can a machine of that kind be so?
     pub fn check(&self, wanted: &MachineSpec) -> Result<()> {
-        let name = self.name();
+        let name = self.machine();
         let refuse = |what: &str, flag: &str| {
             Err(Error::usage(format!("the machine {name} {what}")).remedy(format!("leave out {flag}")))
         };
@@ -98,7 +98,7 @@ impl Board {
     }
 
     pub fn check_shape(&self, cpus: u32, nodes: u32) -> Result<()> {
-        let (name, most) = (self.name(), self.cpus_max());
+        let (name, most) = (self.machine(), self.cpus_max());
         if cpus > most {
             let plural = if most == 1 { "CPU" } else { "CPUs" };
             return Err(Error::usage(format!("the machine {name} has {most} {plural}, not {cpus}"))
@@ -113,7 +113,7 @@ impl Board {
 
     /// Notes which workloads cannot run there, and why.
     pub fn mark(&self, catalog: &mut Catalog) {
-        let name = self.name();
+        let name = self.machine();
         for workload in &mut catalog.workloads {
             let least = workload.threads_min;
             workload.refusal = if least > self.cpus_max() {

@@ -112,7 +112,7 @@ impl Site for GuestSite {
         board.check_matrices(matrices)?;
         self.shape.map_or(Ok(()), |(cpus, nodes)| board.check_shape(cpus, nodes))?;
         board.check(machine)?;
-        self.found = machine.find(ctx, board.name())?;
+        self.found = machine.find(ctx, board.machine())?;
         self.board = Some(board);
         if matrices.iter().any(Matrix::is_counted_apart) {
             machine.check_counting(self.found.as_ref())?;
@@ -129,7 +129,7 @@ impl Site for GuestSite {
         let board = self.board(ctx)?;
         needed.extend(board.architecture.packages_guest.iter().cloned());
         if self.spec.machine.is_ours() {
-            needed.extend(machine::packages(ctx, board.name())?);
+            needed.extend(machine::packages(ctx, board.machine())?);
         }
         debian::ensure_packages(ctx, &needed.iter().map(String::as_str).collect::<Vec<_>>())
     }
@@ -144,7 +144,7 @@ impl Site for GuestSite {
     fn prepare(self, ctx: &Context, plan: &Plan) -> Result<Guest> {
         let board = self.board(ctx)?;
         let GuestSpec { kernels, machine: wanted } = &self.spec;
-        let machine = self.found.map_or_else(|| machine::build(ctx, board.name()), Ok)?;
+        let machine = self.found.map_or_else(|| machine::build(ctx, board.machine()), Ok)?;
         let (packages, programs) = plan.applications();
         let (luggage, program) = self.luggage.unzip();
         let with_luggage = |images: Images| match &luggage {
