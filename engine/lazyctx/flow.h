@@ -188,11 +188,18 @@ static void lazyctx_renew(struct lazyctx *lc, struct lazyctx_space *space, enum 
 
 /*
  * Zombies cost whoever loads or flushes what lies behind them. Idle time takes them out for
- * nothing, so as many may be made as it can be trusted to take. Else Linux's way is taken.
+ * nothing, so as many may be made as it can be trusted to take. Else Linux's way is taken. A
+ * renewal makes zombies of all entries of an address space.
  */
-static inline bool lazyctx_is_full(const struct lazyctx *lc)
+static inline bool lazyctx_affords(const struct lazyctx *lc, u32 total)
 {
-	return !lc->credit;
+	return total <= lc->credit;
+}
+
+/* Is there anything for which a new id may be worth it? */
+static inline bool lazyctx_may_renew(const struct lazyctx *lc)
+{
+	return lc->policy.renews && lc->credit > lc->policy.cutoff;
 }
 
 /* The CPU is idle. Return: whether there was anything to do. */
@@ -202,12 +209,6 @@ static bool lazyctx_idle_step(struct lazyctx *lc, u32 slots)
 		return true;
 	lc->credit = lc->credit_max;
 	return false;
-}
-
-/* No idle time comes: those that are left are taken out once, and no more are made. */
-static inline bool lazyctx_must_clean(const struct lazyctx *lc)
-{
-	return lazyctx_is_full(lc) && lc->zombie_slots + lc->leaver_slots;
 }
 
 /*
@@ -246,13 +247,13 @@ static bool lazyctx_run_pays(struct lazyctx *lc)
 
 	if (lazyctx_owes(run->space))
 		return true;
-	if (lazyctx_is_full(lc))
+	if (!run->is_exit && run->before <= lc->policy.cutoff)
+		return false;
+	total = lazyctx_hashed(run->space);
+	if (!lazyctx_affords(lc, total))
 		return false;
 	if (run->is_exit)
 		return true;
-	if (run->before <= lc->policy.cutoff)
-		return false;
-	total = lazyctx_hashed(run->space);
 	rest = run->map_end > run->end ? run->map_end - run->end : 0;
 	total -= rest < total ? rest : total;
 	return lazyctx_pays(&lc->policy, lc->policy.zap_saved, run->before, total);
@@ -355,7 +356,7 @@ static void lazyctx_close_run(struct lazyctx *lc)
 
 static inline bool lazyctx_range_pays(const struct lazyctx *lc, u32 hashed, u32 total)
 {
-	return !lazyctx_is_full(lc) && lazyctx_pays(&lc->policy, lc->policy.range_saved, hashed, total);
+	return lazyctx_affords(lc, total) && lazyctx_pays(&lc->policy, lc->policy.range_saved, hashed, total);
 }
 
 /* Pages of a range have changed, and may have been used by others since. */
@@ -405,7 +406,7 @@ static inline void lazyctx_flush_young(struct lazyctx *lc, struct lazyctx_space 
  */
 static bool lazyctx_flush_space(struct lazyctx *lc, struct lazyctx_space *space, bool is_exit)
 {
-	if (!lazyctx_owes(space) && (!lc->policy.renews || lazyctx_is_full(lc)))
+	if (!lazyctx_owes(space) && (!lc->policy.renews || !lazyctx_affords(lc, lazyctx_hashed(space))))
 		return false;
 	if (is_exit && lazyctx_broken(LAZYCTX_EXIT_UNFLUSHED))
 		return true;
