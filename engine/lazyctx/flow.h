@@ -22,6 +22,8 @@
  *   lazyctx_check_marks(space, start, end)	no page has HASHPTE
  *   lazyctx_check_page(space, page)	it has no entry
  *
+ *   LAZYCTX_NO_PAGE			more than any page, by more than a gap
+ *
  * Pages are numbers here. One CPU, and nobody else comes in between while one of these
  * functions runs: interrupts are off, or their handlers change none of it.
  */
@@ -196,10 +198,13 @@ static inline bool lazyctx_affords(const struct lazyctx *lc, u32 total)
 	return total <= lc->credit;
 }
 
+/* Hardly an address space has fewer entries than these. */
+#define LAZYCTX_CREDIT_MIN	128u
+
 /* Is there anything for which a new id may be worth it? */
 static inline bool lazyctx_may_renew(const struct lazyctx *lc)
 {
-	return lc->policy.renews && lc->credit > lc->policy.cutoff;
+	return lc->policy.renews && lc->credit >= LAZYCTX_CREDIT_MIN;
 }
 
 /* The CPU is idle. Return: whether there was anything to do. */
@@ -294,11 +299,10 @@ static void lazyctx_flush_one(struct lazyctx *lc, struct lazyctx_space *space, u
 	lazyctx_check_page(space, page);
 }
 
-/* @page was unmapped and has HASHPTE; it does not follow the page before. The lock is held. */
+/* @page was unmapped and has HASHPTE; lazyctx_note_next() was false. The lock is held. */
 static void lazyctx_note_page(struct lazyctx *lc, struct lazyctx_space *space, u32 page, bool is_exit)
 {
 	struct lazyctx_run *run = &lc->run;
-	u32 gap = page - run->end;
 
 	if (!run->is_open) {
 		lazyctx_flush_one(lc, space, page);
@@ -309,11 +313,6 @@ static void lazyctx_note_page(struct lazyctx *lc, struct lazyctx_space *space, u
 		/* If it does not begin where the mapping does, a part of it is meant. */
 		if (page - run->map_start > (run->map_end - run->map_start) / 8)
 			run->map_end = 0;
-	}
-	if (run->has_pages && page > run->end && gap < LAZYCTX_GAP_MAX) {
-		run->gaps += gap;
-		run->end = page + 1;
-		return;
 	}
 	if (!run->has_pages)
 		run->before = 0;
@@ -327,11 +326,14 @@ static void lazyctx_note_page(struct lazyctx *lc, struct lazyctx_space *space, u
 	run->gaps = 0;
 }
 
-/* ... and the next page. The fast way. Return: whether that was it. */
+/* ... and the next page, or one soon after it. The fast way. Return: whether that was it. */
 static inline bool lazyctx_note_next(struct lazyctx_run *run, u32 page)
 {
-	if (page != run->end)
+	u32 gap = page - run->end;
+
+	if (gap >= LAZYCTX_GAP_MAX)
 		return false;
+	run->gaps += gap;
 	run->end = page + 1;
 	return true;
 }

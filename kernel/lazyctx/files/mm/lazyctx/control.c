@@ -19,7 +19,7 @@
 #include "lazyctx.h"
 
 #define CUTOFF			20	/* the paper's */
-/* Instructions, as measured on this kernel: docs/proofs/lazyctx.md */
+/* Instructions, as counted on an emulated 604. */
 #define ZAP_SAVED		40
 #define RANGE_SAVED		25
 #define LOST			230

@@ -203,10 +203,6 @@ static void update_section(void)
 /* Apart, so that the fast way needs no stack. */
 static noinline void remove_first(struct mmu_gather *tlb, unsigned long addr)
 {
-	if (!lazyctx_section.is_open && !tlb->mm->context.lazyctx.owes) {
-		lazyctx_flush_pages(tlb->mm, addr >> PAGE_SHIFT, (addr >> PAGE_SHIFT) + 1);
-		return;
-	}
 	if (lazyctx_section.is_open)
 		lazyctx_open_run(&lazyctx);
 	if (lazyctx_section.has_map) {
