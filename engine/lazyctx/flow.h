@@ -22,6 +22,8 @@
  *   lazyctx_check_marks(space, start, end)	no page has HASHPTE
  *   lazyctx_check_page(space, page)	it has no entry
  *
+ *   LAZYCTX_NO_PAGE			more than any page, by more than a gap
+ *
  * Pages are numbers here. One CPU, and nobody else comes in between while one of these
  * functions runs: interrupts are off, or their handlers change none of it.
  */
@@ -188,11 +190,21 @@ static void lazyctx_renew(struct lazyctx *lc, struct lazyctx_space *space, enum 
 
 /*
  * Zombies cost whoever loads or flushes what lies behind them. Idle time takes them out for
- * nothing, so as many may be made as it can be trusted to take. Else Linux's way is taken.
+ * nothing, so as many may be made as it can be trusted to take. Else Linux's way is taken. A
+ * renewal makes zombies of all entries of an address space.
  */
-static inline bool lazyctx_is_full(const struct lazyctx *lc)
+static inline bool lazyctx_affords(const struct lazyctx *lc, u32 total)
 {
-	return !lc->credit;
+	return total <= lc->credit;
+}
+
+/* Hardly an address space has fewer entries than these. */
+#define LAZYCTX_CREDIT_MIN	128u
+
+/* Is there anything for which a new id may be worth it? */
+static inline bool lazyctx_may_renew(const struct lazyctx *lc)
+{
+	return lc->policy.renews && lc->credit >= LAZYCTX_CREDIT_MIN;
 }
 
 /* The CPU is idle. Return: whether there was anything to do. */
@@ -202,12 +214,6 @@ static bool lazyctx_idle_step(struct lazyctx *lc, u32 slots)
 		return true;
 	lc->credit = lc->credit_max;
 	return false;
-}
-
-/* No idle time comes: those that are left are taken out once, and no more are made. */
-static inline bool lazyctx_must_clean(const struct lazyctx *lc)
-{
-	return lazyctx_is_full(lc) && lc->zombie_slots + lc->leaver_slots;
 }
 
 /*
@@ -246,13 +252,13 @@ static bool lazyctx_run_pays(struct lazyctx *lc)
 
 	if (lazyctx_owes(run->space))
 		return true;
-	if (lazyctx_is_full(lc))
+	if (!run->is_exit && run->before <= lc->policy.cutoff)
+		return false;
+	total = lazyctx_hashed(run->space);
+	if (!lazyctx_affords(lc, total))
 		return false;
 	if (run->is_exit)
 		return true;
-	if (run->before <= lc->policy.cutoff)
-		return false;
-	total = lazyctx_hashed(run->space);
 	rest = run->map_end > run->end ? run->map_end - run->end : 0;
 	total -= rest < total ? rest : total;
 	return lazyctx_pays(&lc->policy, lc->policy.zap_saved, run->before, total);
@@ -293,11 +299,10 @@ static void lazyctx_flush_one(struct lazyctx *lc, struct lazyctx_space *space, u
 	lazyctx_check_page(space, page);
 }
 
-/* @page was unmapped and has HASHPTE; it does not follow the page before. The lock is held. */
+/* @page was unmapped and has HASHPTE; lazyctx_note_next() was false. The lock is held. */
 static void lazyctx_note_page(struct lazyctx *lc, struct lazyctx_space *space, u32 page, bool is_exit)
 {
 	struct lazyctx_run *run = &lc->run;
-	u32 gap = page - run->end;
 
 	if (!run->is_open) {
 		lazyctx_flush_one(lc, space, page);
@@ -308,11 +313,6 @@ static void lazyctx_note_page(struct lazyctx *lc, struct lazyctx_space *space, u
 		/* If it does not begin where the mapping does, a part of it is meant. */
 		if (page - run->map_start > (run->map_end - run->map_start) / 8)
 			run->map_end = 0;
-	}
-	if (run->has_pages && page > run->end && gap < LAZYCTX_GAP_MAX) {
-		run->gaps += gap;
-		run->end = page + 1;
-		return;
 	}
 	if (!run->has_pages)
 		run->before = 0;
@@ -326,11 +326,14 @@ static void lazyctx_note_page(struct lazyctx *lc, struct lazyctx_space *space, u
 	run->gaps = 0;
 }
 
-/* ... and the next page. The fast way. Return: whether that was it. */
+/* ... and the next page, or one soon after it. The fast way. Return: whether that was it. */
 static inline bool lazyctx_note_next(struct lazyctx_run *run, u32 page)
 {
-	if (page != run->end)
+	u32 gap = page - run->end;
+
+	if (gap >= LAZYCTX_GAP_MAX)
 		return false;
+	run->gaps += gap;
 	run->end = page + 1;
 	return true;
 }
@@ -355,7 +358,7 @@ static void lazyctx_close_run(struct lazyctx *lc)
 
 static inline bool lazyctx_range_pays(const struct lazyctx *lc, u32 hashed, u32 total)
 {
-	return !lazyctx_is_full(lc) && lazyctx_pays(&lc->policy, lc->policy.range_saved, hashed, total);
+	return lazyctx_affords(lc, total) && lazyctx_pays(&lc->policy, lc->policy.range_saved, hashed, total);
 }
 
 /* Pages of a range have changed, and may have been used by others since. */
@@ -405,7 +408,7 @@ static inline void lazyctx_flush_young(struct lazyctx *lc, struct lazyctx_space 
  */
 static bool lazyctx_flush_space(struct lazyctx *lc, struct lazyctx_space *space, bool is_exit)
 {
-	if (!lazyctx_owes(space) && (!lc->policy.renews || lazyctx_is_full(lc)))
+	if (!lazyctx_owes(space) && (!lc->policy.renews || !lazyctx_affords(lc, lazyctx_hashed(space))))
 		return false;
 	if (is_exit && lazyctx_broken(LAZYCTX_EXIT_UNFLUSHED))
 		return true;

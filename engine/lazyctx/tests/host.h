@@ -9,7 +9,7 @@
 
 #define lazyctx_space	space
 #define LAZYCTX_OWES	1
-#define LAZYCTX_NO_PAGE	(~0u)
+#define LAZYCTX_NO_PAGE	(1u << 31)
 #define lazyctx_id(space)	((space)->id)
 #define lazyctx_owes(space)	((space)->owes)
 

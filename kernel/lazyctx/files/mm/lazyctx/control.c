@@ -19,11 +19,11 @@
 #include "lazyctx.h"
 
 #define CUTOFF			20	/* the paper's */
-/* Instructions, as measured on this kernel: docs/proofs/lazyctx.md */
+/* Instructions, as counted on an emulated 604. */
 #define ZAP_SAVED		40
 #define RANGE_SAVED		25
 #define LOST			230
-#define ZOMBIE_PERCENT_MAX	10
+#define ZOMBIE_PERCENT_MAX	3
 
 DEFINE_STATIC_KEY_FALSE(lazyctx_count_key);
 
@@ -150,7 +150,7 @@ static struct kobj_attribute name##_attr = __ATTR_RW(name)
 NUMBER_ATTR(cutoff, 0, 1 << 20);
 /* lazy-live: instructions that it costs to load a page again that was lost. */
 NUMBER_ATTR(lost, 1, 100000);
-/* lazy-live: where zombies may fill more of the hash table, pages are flushed one by one. */
+/* lazy-live: so much of the hash table may be filled by zombies before the CPU must have been idle. */
 NUMBER_ATTR(zombie_percent_max, 1, 100);
 
 static struct kobj_attribute mode_attr = __ATTR_RW(mode);

@@ -20,7 +20,6 @@
 /* The 604's TLBs have 64 sets, others have fewer; tlbie drops a set. */
 #define TLB_SETS	64
 #define PASS_SLOTS	128	/* of the hash table, each time that the idle loop comes by */
-#define CLEAN_SLOTS	512	/* by whoever flushes, where no idle time comes */
 #define STOP_SLOTS	2048	/* when it is switched off: interrupts are off meanwhile */
 
 DEFINE_STATIC_KEY_FALSE(lazyctx_key);
@@ -195,19 +194,10 @@ struct lazyctx lazyctx = {
 	.run = { .end = LAZYCTX_NO_PAGE },
 };
 
-static void clean(void)
+/* Where nothing can be renewed, what is called is as short as Linux's own. */
+static void update_section(void)
 {
-	unsigned long flags;
-
-	local_irq_save(flags);
-	lazyctx_reclaim(&lazyctx, CLEAN_SLOTS);
-	local_irq_restore(flags);
-}
-
-static void clean_if_needed(void)
-{
-	if (unlikely(lazyctx_must_clean(&lazyctx)))
-		clean();
+	lazyctx_section.opens = lazyctx_may_renew(&lazyctx);
 }
 
 /* Apart, so that the fast way needs no stack. */
@@ -235,7 +225,7 @@ void __lazyctx_leave(void)
 {
 	lazyctx_close_run(&lazyctx);
 	lazyctx_section.has_pages = false;
-	clean_if_needed();
+	update_section();
 }
 
 void lazyctx_flush_page(struct mm_struct *mm, unsigned long addr)
@@ -247,10 +237,17 @@ void lazyctx_flush_page(struct mm_struct *mm, unsigned long addr)
 
 void lazyctx_flush(struct mm_struct *mm, unsigned long start, unsigned long end)
 {
+	u32 page = start >> PAGE_SHIFT, last = (end - 1) / PAGE_SIZE + 1;
+
+	/* Not worth a count: what stays counted too much makes a new id less likely. */
+	if (!mm->context.lazyctx.owes && (!lazyctx_section.opens || last - page <= lazyctx.policy.cutoff)) {
+		lazyctx_flush_pages(mm, page, last);
+		return;
+	}
 	preempt_disable();
-	lazyctx_flush_range(&lazyctx, mm, start >> PAGE_SHIFT, (end - 1) / PAGE_SIZE + 1);
+	lazyctx_flush_range(&lazyctx, mm, page, last);
+	update_section();
 	preempt_enable();
-	clean_if_needed();
 }
 
 bool lazyctx_flush_mm(struct mm_struct *mm, bool is_exit)
@@ -259,6 +256,7 @@ bool lazyctx_flush_mm(struct mm_struct *mm, bool is_exit)
 
 	preempt_disable();
 	is_done = lazyctx_flush_space(&lazyctx, mm, is_exit);
+	update_section();
 	preempt_enable();
 	if (!is_done && !is_exit)
 		lazyctx_search_mm(mm);
@@ -268,7 +266,7 @@ bool lazyctx_flush_mm(struct mm_struct *mm, bool is_exit)
 void lazyctx_copy(struct mm_struct *mm)
 {
 	preempt_disable();
-	if (lazyctx.policy.renews && !lazyctx_is_full(&lazyctx))
+	if (lazyctx.policy.renews && lazyctx_affords(&lazyctx, lazyctx_hashed(mm)))
 		lazyctx_owe(&lazyctx, mm);
 	preempt_enable();
 }
@@ -280,8 +278,11 @@ bool lazyctx_new_id(unsigned long *id)
 
 	local_irq_save(flags);
 	is_mine = is_started;
-	if (is_mine)
+	if (is_mine) {
 		*id = lazyctx_find_id(&lazyctx);
+		/* A new one has no entry. */
+		container_of(id, mm_context_t, id)->lazyctx.epoch = epoch;
+	}
 	local_irq_restore(flags);
 	return is_mine;
 }
@@ -314,9 +315,10 @@ void lazyctx_switch(struct mm_struct *prev, struct mm_struct *next)
 
 bool lazyctx_idle(void)
 {
-	if (lazyctx_mode() < LAZYCTX_LAZY_IDLE)
-		return false;
-	return lazyctx_idle_step(&lazyctx, PASS_SLOTS);
+	if (lazyctx_mode() < LAZYCTX_LAZY_IDLE || lazyctx_idle_step(&lazyctx, PASS_SLOTS))
+		return lazyctx_mode() >= LAZYCTX_LAZY_IDLE;
+	update_section();
+	return false;
 }
 
 #ifdef CONFIG_LAZYCTX_DEBUG
@@ -339,11 +341,11 @@ void lazyctx_set_policy(const struct lazyctx_policy *policy, u32 zombie_percent_
 
 	local_irq_save(flags);
 	lazyctx.policy = *policy;
-	lazyctx_section.opens = policy->renews;
 	lazyctx_section.searches = searches;
 	lazyctx.slots = lazyctx_groups() * 8;
 	lazyctx.credit_max = zombie_percent_max < 100 ? lazyctx.slots / 100 * zombie_percent_max : ~0u;
 	lazyctx.credit = lazyctx.credit_max;
+	update_section();
 	local_irq_restore(flags);
 }
 

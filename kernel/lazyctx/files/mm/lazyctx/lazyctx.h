@@ -17,7 +17,7 @@
 #define lazyctx_id(mm)		((mm)->context.id)
 #define lazyctx_owes(mm)	((mm)->context.lazyctx.owes)
 #define LAZYCTX_OWES		_PAGE_HASHPTE
-#define LAZYCTX_NO_PAGE		(~0u)
+#define LAZYCTX_NO_PAGE		BIT(31)
 #define LAZYCTX_IDS		32768	/* LAST_CONTEXT + 1 */
 
 enum lazyctx_mode { LAZYCTX_OFF, LAZYCTX_SEARCH, LAZYCTX_LAZY, LAZYCTX_LAZY_IDLE, LAZYCTX_LAZY_LIVE, LAZYCTX_MODES };

@@ -53,7 +53,7 @@ u32 oracle_count(const u32 *vsids, u32 nvsids, u32 page, u32 pages)
 		.where = IN_ITLB | IN_DTLB | IN_TABLE,
 		.page = page,
 		.pages = pages,
-		.vsids = virt_to_phys((void *)vsids),
+		.vsids = __pa(vsids),
 		.nvsids = nvsids,
 	};
 	asm volatile("mtspr %0,%1" : : "i" (SPRN_ORACLE), "r" (__pa_symbol(&request)) : "memory");

@@ -67,8 +67,8 @@ void lazyctx_search(struct mm_struct *mm, unsigned long start, unsigned long end
 
 void lazyctx_search_mm(struct mm_struct *mm)
 {
-	struct vm_area_struct *vma;
 	VMA_ITERATOR(vmi, mm, 0);
+	struct vm_area_struct *vma;
 
 	if (lazyctx_mode() != LAZYCTX_SEARCH)
 		return;

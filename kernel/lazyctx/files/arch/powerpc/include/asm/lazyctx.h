@@ -96,6 +96,8 @@ void lazyctx_debug_young(struct mm_struct *mm, unsigned long addr);
 static inline void lazyctx_debug_young(struct mm_struct *mm, unsigned long addr) { }
 #endif
 
+/* Are pages that are unmapped flushed together? Else one by one. */
+#define lazyctx_collects(mm)	(lazyctx_section.is_open || (mm)->context.lazyctx.owes)
 /* What ptep_set_wrprotect() clears beside the right to write. */
 #define lazyctx_owed(mm)	((mm)->context.lazyctx.owes)
 
@@ -110,6 +112,7 @@ static inline bool lazyctx_destroy(struct mm_struct *mm) { return false; }
 static inline void lazyctx_switch(struct mm_struct *prev, struct mm_struct *next) { }
 static inline bool lazyctx_idle(void) { return false; }
 static inline void lazyctx_debug_young(struct mm_struct *mm, unsigned long addr) { }
+#define lazyctx_collects(mm)	((void)(mm), false)
 #define lazyctx_owed(mm)	((void)(mm), 0)
 
 #endif
