@@ -8,6 +8,11 @@
 
 #if defined(__x86_64__)
 
+#define CPU_IS_X86 1
+
+/* What one page table maps. */
+#define PAGE_TABLE_BYTES (2UL << 20)
+
 /* In a loop that waits. */
 static inline void cpu_pause(void)
 {
@@ -58,6 +63,11 @@ static inline int64_t cpu_kernel_instructions(uint32_t index)
 }
 
 #elif defined(__powerpc__)
+
+#define CPU_IS_X86 0
+
+/* 1,024 entries of 32 bits. */
+#define PAGE_TABLE_BYTES (4UL << 20)
 
 static inline void cpu_pause(void)
 {

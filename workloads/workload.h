@@ -34,7 +34,7 @@ typedef void (*team_fn)(struct run *run, unsigned int index);
 
 struct workload {
 	const char *name;	/* as the user types it */
-	const char *group;	/* control, micro, article, lmbench, idle, range, numa, hardware, stress, app, own */
+	const char *group;	/* control, micro, article, lmbench, context, idle, range, numa, hardware, stress, app, own */
 	const char *unit;	/* one unit of work, singular */
 	const char *about;	/* one sentence */
 	const char *needs;	/* comma-separated guest features, or NULL: ext2, zram, cgroup, net, nodes, apps */
@@ -87,6 +87,18 @@ const char *option_text(const char *key, const char *fallback);
 
 /* An extra figure for this repeat's result ("extra" in the protocol). Key: units last, lower_snake. */
 void report_extra(struct run *run, const char *key, double value);
+
+/*
+ * For --set apart=1: the instructions of single calls, as an extra figure beside those of the whole unit.
+ * calls_count() is a counter to be read before and after a call; 0 where no instructions are counted.
+ */
+static inline uint64_t calls_count(const struct run *run, bool is_apart)
+{
+	return is_apart && run->cost ? cpu_ticks() : 0;
+}
+
+/* The mean of so many calls, from what the counter grew by. Nothing where none are counted. */
+void report_calls(struct run *run, const char *key, uint64_t counted, uint64_t calls);
 
 /*
  * The team: run->threads pinned threads, started before setup (unless

@@ -205,7 +205,7 @@ pub enum ThreadModeName {
 pub enum MachineName {
     /// The lab's QEMU, built from machine/
     Ours,
-    /// The installed qemu-system-x86_64
+    /// The installed one: qemu-system-x86_64, or that of the kernel's processor
     Stock,
 }
 
@@ -249,7 +249,7 @@ pub struct MachineArgs {
     /// The emulator
     #[arg(long, value_enum, value_name = "NAME", default_value_t = MachineName::Ours)]
     pub machine: MachineName,
-    /// Use this qemu-system-x86_64
+    /// Use this qemu-system-x86_64, or that of the kernel's processor
     #[arg(long, value_name = "FILE", conflicts_with = "machine")]
     pub qemu: Option<PathBuf>,
     /// The vCPUs' TLBs: stock, plain, hardware or adversary, then settings:
@@ -260,7 +260,7 @@ pub struct MachineArgs {
     /// Five-level page tables, if the kernel has them
     #[arg(long, value_enum, value_name = "on|off", hide_possible_values = true, default_value_t = Switch::Off)]
     pub la57: Switch,
-    /// Guest memory in MiB [default: 2048; selftests: 4096]
+    /// Guest memory in MiB [default: 2048; powerpc: 64; selftests: 4096]
     #[arg(long, value_name = "MIB")]
     pub memory: Option<u32>,
 }
@@ -334,7 +334,7 @@ pub struct Run {
     /// Where they run
     #[arg(long, value_enum, value_name = "PLACE", default_value_t = Where::Guest)]
     pub on: Where,
-    /// CPUs, one machine for each number [default: 4; with --cost: 1]
+    /// CPUs, one machine for each number [default: 4, or as many as it has; with --cost: 1]
     #[arg(long, value_name = "N,…", value_delimiter = ',')]
     pub cpus: Option<Vec<u32>>,
     /// NUMA nodes [default: 1; 2 for workloads that need them]
@@ -445,9 +445,9 @@ pub struct Shell {
     pub script: Option<PathBuf>,
     #[command(flatten)]
     pub luggage: LuggageArgs,
-    /// CPUs of the guest
-    #[arg(long, value_name = "N", default_value_t = 4)]
-    pub cpus: u32,
+    /// CPUs of the guest [default: 4, or as many as the machine has]
+    #[arg(long, value_name = "N")]
+    pub cpus: Option<u32>,
     /// NUMA nodes of the guest
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub nodes: u32,

@@ -134,6 +134,43 @@ fn what_cannot_go_into_the_guest_is_refused() {
     }
 }
 
+/// One CPU, one node, TLBs of its own, another processor: before anything is built.
+#[test]
+fn what_a_machine_with_another_processor_has_not_is_refused() {
+    let scratch = Scratch::new("powerpc");
+    let script = scratch.file("script", b"#!/bin/sh\n");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("a mode");
+    let script = script.to_string_lossy().into_owned();
+    for (args, fragment) in [
+        (vec!["run", "nosuch"], "nosuch"),
+        (vec!["run", "pipe", "--cpus", "2"], "powerpc has 1 CPU, not 2"),
+        (vec!["run", "pipe", "--cpus", "1,4"], "powerpc has 1 CPU, not 4"),
+        (vec!["run", "pipe", "--nodes", "2", "--cost"], "powerpc has one NUMA node"),
+        (vec!["run", "populate"], "needs 2 CPUs"),
+        (vec!["run", "pipe", "migrate"], "needs 2 NUMA nodes"),
+        (vec!["run", "apache"], "another processor"),
+        (vec!["run", "pipe", "--thread-mode", "multi"], "has one CPU"),
+        (vec!["run", "pipe", "--slice-us", "100"], "takes no turns"),
+        (vec!["run", "pipe", "--tlb", "hardware"], "the TLBs of its processor"),
+        (vec!["run", "pipe", "--la57", "on"], "five-level"),
+        (vec!["run", "pipe", "--accel", "kvm"], "KVM has no other"),
+        (vec!["run", "pipe", "--memory", "32"], "32 MiB"),
+        (vec!["run", "pipe", "--memory", "4096"], "4096 MiB"),
+        (vec!["run", "pipe", "--mode", "idle"], "ppc has no mode 'idle'"),
+        (vec!["run", "--program", "/bin/true"], "a program for x86-64"),
+        (vec!["run", "--program", &script], "is no program"),
+        (vec!["shell", "--command", "true", "--cpus", "2"], "powerpc has 1 CPU, not 2"),
+        (vec!["shell", "--command", "true", "--nodes", "2", "--cpus", "2"], "powerpc has 1 CPU"),
+        (vec!["shell", "--command", "true", "--with", "/bin/true"], "a program for x86-64"),
+        (vec!["selftests", "cow"], "powerpc has 1 CPU"),
+    ] {
+        // Where the cross compiler is not installed, it need not be for these.
+        let args = [&args[..], &["--kernel", "ppc", "--dry-run"]].concat();
+        refused(&mut lab(&args), 2, fragment);
+    }
+    refused(&mut lab(&["run", "pipe", "--kernel", "vanilla,ppc"]), 2, "ppc on powerpc");
+}
+
 #[test]
 fn a_near_miss_is_told_the_nearest_name() {
     let said = refused(&mut lab(&["run", "exactlyn"]), 2, "exactlyn");

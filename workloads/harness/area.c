@@ -11,28 +11,26 @@
 
 #include "harness.h"
 
-#define TABLE_BYTES (2UL << 20)	/* what one page table maps */
-
 /* The caller's pages start at a page table's second page: its first stays mapped. */
 static size_t whole_bytes(size_t bytes)
 {
-	return (bytes + 2 * PAGE_BYTES + TABLE_BYTES - 1) / TABLE_BYTES * TABLE_BYTES;
+	return (bytes + 2 * PAGE_BYTES + PAGE_TABLE_BYTES - 1) / PAGE_TABLE_BYTES * PAGE_TABLE_BYTES;
 }
 
 void *area_map(size_t bytes)
 {
 	size_t whole = whole_bytes(bytes);
-	char *raw = mmap(NULL, whole + TABLE_BYTES, PROT_READ,
+	char *raw = mmap(NULL, whole + PAGE_TABLE_BYTES, PROT_READ,
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	char *start;
 
 	if (raw == MAP_FAILED)
 		return NULL;
-	start = (char *)(((uintptr_t)raw + TABLE_BYTES - 1) / TABLE_BYTES * TABLE_BYTES);
+	start = (char *)(((uintptr_t)raw + PAGE_TABLE_BYTES - 1) / PAGE_TABLE_BYTES * PAGE_TABLE_BYTES);
 	if (start > raw)
 		munmap(raw, (size_t)(start - raw));
-	if (start + whole < raw + whole + TABLE_BYTES)
-		munmap(start + whole, (size_t)(raw + whole + TABLE_BYTES - (start + whole)));
+	if (start + whole < raw + whole + PAGE_TABLE_BYTES)
+		munmap(start + whole, (size_t)(raw + whole + PAGE_TABLE_BYTES - (start + whole)));
 	/* Fails where the kernel has no huge pages, which is as good. */
 	(void)madvise(start, whole, MADV_NOHUGEPAGE);
 	return start + PAGE_BYTES;

@@ -329,6 +329,7 @@ int counters_open(bool cost)
 	vmstat_fd = open("/proc/vmstat", O_RDONLY | O_CLOEXEC);
 	kernel_fd = open(KERNEL_COUNTERS, O_RDONLY | O_CLOEXEC);
 	mechanisms_open();
+	ticks_open();
 	/* Probes cost instructions: a cost row does without them. What the machine counts costs none. */
 	if (cost)
 		return 0;

@@ -131,6 +131,12 @@ void workload_print_list(void);
 /* Name order, so that a listing does not depend on the linker. */
 size_t workload_sorted(const struct workload **out, size_t max);
 
+/* ticks.c */
+/* Before anything is measured. */
+void ticks_open(void);
+/* Where an instruction takes a nanosecond of the machine's time: how many fit so many of cpu_ticks(). */
+double ticks_instructions(uint64_t ticks);
+
 /* counters.c */
 int counters_open(bool cost);
 void counters_close(void);

@@ -75,6 +75,14 @@ static void print_mode(void)
 		printf("null");
 }
 
+/* What only x86 can have is neither there nor missing elsewhere. */
+static const char *of_x86(bool is_there)
+{
+	if (!CPU_IS_X86)
+		return "null";
+	return is_there ? "true" : "false";
+}
+
 void protocol_boot(void)
 {
 	struct utsname name;
@@ -91,13 +99,13 @@ void protocol_boot(void)
 	protocol_string(text);
 	printf(",\"cpus\":%u,\"nodes\":%u,\"counters\":\"%s\",\"pcid\":%s,\"invpcid\":%s",
 	       count_in_list("/sys/devices/system/cpu/online"), count_in_list("/sys/devices/system/node/online"),
-	       counters_in_kernel() ? "ceasefire" : "generic", cpu_has_flag("pcid") ? "true" : "false",
-	       cpu_has_flag("invpcid") ? "true" : "false");
+	       counters_in_kernel() ? "ceasefire" : "generic", of_x86(cpu_has_flag("pcid")),
+	       of_x86(cpu_has_flag("invpcid")));
 	/* Without the blank on either side. */
 	printf(",\"cpu_flags\":\"%.*s\"", flags_length > 2 ? flags_length - 2 : 0, flags + 1);
 	file_read("/sys/devices/system/cpu/vulnerabilities/meltdown", text, sizeof(text));
 	chosen_word("/sys/kernel/mm/transparent_hugepage/enabled", thp, sizeof(thp));
-	printf(",\"pti\":%s,\"thp\":\"%s\",\"memory_kib\":%llu", strstr(text, "PTI") ? "true" : "false", thp,
+	printf(",\"pti\":%s,\"thp\":\"%s\",\"memory_kib\":%llu", of_x86(strstr(text, "PTI")), thp,
 	       (unsigned long long)file_kib("/proc/meminfo", "MemTotal:", 0));
 	print_mode();
 	printf("}\n");

@@ -65,6 +65,13 @@ void report_extra(struct run *run, const char *key, double value)
 	extra->value = value;
 }
 
+void report_calls(struct run *run, const char *key, uint64_t counted, uint64_t calls)
+{
+	/* With several CPUs the machine counts, and the counter that the calls were told by is a clock. */
+	if (run->cost && counted && calls && cpu_kernel_instructions(0) < 0)
+		report_extra(run, key, ticks_instructions(counted) / (double)calls);
+}
+
 /*
  * After fork every writable page is shared with the parent until it is written.
  * Breaking that sharing is a flush, so it is done before threads exist.
@@ -137,7 +144,7 @@ static int measured(struct outcome *outcome, bool cost)
 	if (!cost || outcome->counted.value[KERNEL_INSTRUCTIONS] >= 0)
 		outcome->counted.value[INSTRUCTIONS] = -1;
 	else
-		outcome->counted.value[INSTRUCTIONS] = (int64_t)(end_ticks - begin_ticks);
+		outcome->counted.value[INSTRUCTIONS] = (int64_t)ticks_instructions(end_ticks - begin_ticks);
 	return error;
 }
 

@@ -37,7 +37,7 @@ static const char *const writer_names[WRITERS] = { "none", "child", "parent" };
 static struct {
 	uint64_t pages;
 	enum writer writer;
-	bool is_planted;
+	bool is_planted, is_apart;
 	char *area;
 	pid_t parent;
 	int written[2];		/* writer=parent: a pipe, with a byte for each child whose pages are all written */
@@ -70,6 +70,7 @@ static int setup(struct run *run)
 	while (family.writer < WRITERS && strcmp(writer, writer_names[family.writer]) != 0)
 		family.writer++;
 	family.is_planted = option_u64("plant", 0) != 0;
+	family.is_apart = option_u64("apart", 0) != 0;
 	if (family.writer == WRITERS)
 		return workload_fail(run, "writer is none, child or parent, not %s", writer);
 	if (family.pages > PAGES_MAX)
@@ -137,12 +138,17 @@ static int parent_writes(struct run *run, uint64_t child)
 
 static int measure(struct run *run)
 {
+	uint64_t counted = 0;
+
 	for (uint64_t i = 0; i < run->units; i++) {
 		int status = 0;
+		const uint64_t before = calls_count(run, family.is_apart);
 		pid_t pid = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
 
 		if (pid == 0)
 			_exit(live(run, i));
+		/* Where the child runs first, its life is part of it. */
+		counted += calls_count(run, family.is_apart) - before;
 		if (pid < 0)
 			return workload_fail(run, "child %llu could not be started", (unsigned long long)i);
 		/* The first failure is the one that is told; the child is joined all the same. */
@@ -153,6 +159,7 @@ static int measure(struct run *run)
 					     (unsigned long long)i);
 		run->checksum = checksum_add(run->checksum, i);
 	}
+	report_calls(run, "fork_instructions", counted, run->units);
 	return 0;
 }
 
@@ -179,7 +186,7 @@ WORKLOAD(fork_children) = {
 	.unit = "child forked and joined",
 	.about = "Forks a child that ends at once while every other thread spins: fork flushes the whole address space, "
 		 "whoever holds what. With --set pages=N --set writer=child (or parent), that process writes N pages, which "
-		 "copies them.",
+		 "copies them. --set apart=1 counts fork in the parent alone, too, with --cost.",
 	.units = 200,
 	.threads_min = 1,
 	.setup = setup,

@@ -14,6 +14,11 @@
 
 #include "workload.h"
 
+/* Not every processor's Linux has it: this number no call has. */
+#ifndef SYS_memfd_secret
+#define SYS_memfd_secret (-1)
+#endif
+
 struct secret {
 	int fd;
 	volatile uint64_t *pages;

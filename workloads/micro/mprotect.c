@@ -10,6 +10,7 @@
 struct mprotect {
 	volatile uint64_t *area;
 	size_t pages;
+	bool is_apart;
 };
 
 /* Every second part is left out of core dumps: the kernel keeps a VMA for each. */
@@ -32,6 +33,7 @@ static int setup(struct run *run)
 	if (error)
 		return error;
 	run->data = &state;
+	state.is_apart = option_u64("apart", 0) != 0;
 	state.pages = option_u64("pages", 1);
 	if (!state.pages || state.pages > PAGES_MAX)
 		return workload_fail(run, "pages is %zu, and must be 1 to %lu", state.pages, PAGES_MAX);
@@ -53,17 +55,25 @@ static int measure(struct run *run)
 {
 	struct mprotect *state = run->data;
 	const size_t bytes = state->pages * PAGE_BYTES, words = PAGE_BYTES / sizeof(*state->area);
+	uint64_t taken = 0, given = 0;
 
 	for (uint64_t i = 0; i < run->units; i++) {
 		for (size_t page = 0; page < state->pages; page++) {
 			state->area[page * words] += run->seed + i + page;
 			run->checksum = checksum_add(run->checksum, state->area[page * words]);
 		}
-		if (mprotect((void *)state->area, bytes, PROT_READ) ||
-		    mprotect((void *)state->area, bytes, PROT_READ | PROT_WRITE))
+		const uint64_t before = calls_count(run, state->is_apart);
+		const int error = mprotect((void *)state->area, bytes, PROT_READ);
+		const uint64_t between = calls_count(run, state->is_apart);
+
+		if (error || mprotect((void *)state->area, bytes, PROT_READ | PROT_WRITE))
 			return workload_fail(run, "mprotect of %zu pages was refused", state->pages);
+		taken += between - before;
+		given += calls_count(run, state->is_apart) - between;
 		let_others_run();
 	}
+	report_calls(run, "protect_instructions", taken, run->units);
+	report_calls(run, "unprotect_instructions", given, run->units);
 	return 0;
 }
 
@@ -80,7 +90,8 @@ WORKLOAD(mprotect_private) = {
 	.group = "micro",
 	.unit = "touch, mprotect read-only and back",
 	.about = "Writes --set pages=N pages (default 1) and takes write permission away and back while every other "
-		 "thread spins and touches none of them. --set vmas=N: in N VMAs of one call.",
+		 "thread spins and touches none of them. --set vmas=N: in N VMAs of one call; "
+		 "apart=1 counts each call alone, too, with --cost.",
 	.units = 500,
 	.threads_min = 1,
 	.setup = setup,

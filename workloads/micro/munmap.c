@@ -16,6 +16,7 @@ struct munmap {
 	size_t pages;
 	char path[80];
 	struct setting folios;
+	bool is_apart;
 };
 
 /* Pages come by so many KiB at once, where the mapping begins with such a block. Return: 0, or a negative errno. */
@@ -44,6 +45,7 @@ static int setup(struct run *run)
 	int error;
 
 	run->data = &state;
+	state.is_apart = option_u64("apart", 0) != 0;
 	state.pages = option_u64("pages", 1);
 	if (!state.pages || state.pages > PAGES_MAX)
 		return workload_fail(run, "pages is %zu, and must be 1 to %lu", state.pages, PAGES_MAX);
@@ -62,6 +64,7 @@ static int measure(struct run *run)
 {
 	struct munmap *state = run->data;
 	const size_t bytes = state->pages * PAGE_BYTES, words = PAGE_BYTES / sizeof(*state->area);
+	uint64_t counted = 0;
 
 	/* The reserved pages go first: from here on the hole is the caller's own. */
 	for (uint64_t i = 0; i < run->units; i++) {
@@ -72,10 +75,13 @@ static int measure(struct run *run)
 			state->area[page * words] = run->seed + i + page;
 			run->checksum = checksum_add(run->checksum, state->area[page * words]);
 		}
+		counted -= calls_count(run, state->is_apart);
 		if (munmap((void *)state->area, bytes))
 			return workload_fail(run, "munmap of %zu pages was refused", state->pages);
+		counted += calls_count(run, state->is_apart);
 		let_others_run();
 	}
+	report_calls(run, "munmap_instructions", counted, run->units);
 	return 0;
 }
 
@@ -93,7 +99,7 @@ WORKLOAD(munmap_private) = {
 	.group = "micro",
 	.unit = "mmap, touch and munmap",
 	.about = "Maps, touches and unmaps --set pages=N pages (default 1; folio_kib=K: in folios of K KiB) while every other "
-		 "thread spins and touches none of them.",
+		 "thread spins and touches none of them. --set apart=1 counts munmap alone, too, with --cost.",
 	.units = 1000,
 	.threads_min = 1,
 	.setup = setup,

@@ -111,6 +111,8 @@ static int setup(struct run *run)
 
 	memset(&hidden, 0, sizeof(hidden));
 	hidden.fd = hidden.perf = -1;
+	if (!CPU_IS_X86)
+		return workload_skip(run, "has code of x86 alone");
 	error = write_file(run);
 	if (error)
 		return error;
@@ -124,6 +126,7 @@ static int setup(struct run *run)
 /* Fault, while the stack pointer leads into the page. */
 static void fault_there(void)
 {
+#if CPU_IS_X86
 	const uintptr_t stack = (uintptr_t)hidden.page + STACK_OFFSET;
 
 	__asm__ volatile("mov %%rsp, %%r12\n\t"
@@ -133,6 +136,7 @@ static void fault_there(void)
 			 :
 			 : [stack] "r"(stack), [fresh] "r"(hidden.fresh)
 			 : "r12", "memory");
+#endif
 }
 
 static uint64_t at(uint64_t position)

@@ -356,7 +356,7 @@ static int damon_regions(void)
 			error = damon_write(path, "%" PRIuPTR, at);
 			snprintf(path, sizeof(path), "0/contexts/0/targets/0/regions/%" PRIu64 "/end", number);
 			if (!error)
-				error = damon_write(path, "%" PRIuPTR, at + PAGE_BYTES);
+				error = damon_write(path, "%" PRIuPTR, (uintptr_t)(at + PAGE_BYTES));
 		}
 	}
 	return error;

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <ucontext.h>
 
+#if defined(__x86_64__)
+
 __asm__(".pushsection .text\n"
 	".globl checked_load\n"
 	".type checked_load, @function\n"
@@ -34,18 +36,79 @@ __asm__(".pushsection .text\n"
 	".size checked_store, . - checked_store\n"
 	".popsection\n");
 
+#define checked_store_itself checked_store
+
+static uintptr_t *program_counter(ucontext_t *context)
+{
+	return (uintptr_t *)&context->uc_mcontext.gregs[REG_RIP];
+}
+
+#elif defined(__powerpc__)
+
+/* Through a register of 64 bits: two loads could read two halves of different words. */
+__asm__(".pushsection .text\n"
+	".globl checked_load\n"
+	".type checked_load, @function\n"
+	"checked_load:\n"
+	"	lfd 0, 0(4)\n"
+	"	li 5, 0\n"
+	"	li 6, 0\n"
+	"	stfd 0, 0(3)\n"
+	"	stw 5, 8(3)\n"
+	"	stw 6, 12(3)\n"
+	"	blr\n"
+	".globl checked_load_faulted\n"
+	"checked_load_faulted:\n"
+	"	li 5, 0\n"
+	"	li 6, 1\n"
+	"	stw 5, 0(3)\n"
+	"	stw 5, 4(3)\n"
+	"	stw 5, 8(3)\n"
+	"	stw 6, 12(3)\n"
+	"	blr\n"
+	".size checked_load, . - checked_load\n"
+	".globl checked_store\n"
+	".type checked_store, @function\n"
+	"checked_store:\n"
+	"	stw 5, -8(1)\n"
+	"	stw 6, -4(1)\n"
+	"	lfd 0, -8(1)\n"
+	"	b checked_store_itself\n"
+	".globl checked_store_itself\n"
+	"checked_store_itself:\n"
+	"	stfd 0, 0(3)\n"
+	"	li 3, 0\n"
+	"	blr\n"
+	".globl checked_store_faulted\n"
+	"checked_store_faulted:\n"
+	"	li 3, 1\n"
+	"	blr\n"
+	".size checked_store, . - checked_store\n"
+	".popsection\n");
+
+void checked_store_itself(void);
+
+static uintptr_t *program_counter(ucontext_t *context)
+{
+	return (uintptr_t *)&context->uc_mcontext.uc_regs->gregs[32];
+}
+
+#else
+#error "say here how this processor loads a word and where its program counter is"
+#endif
+
 void checked_load_faulted(void);
 void checked_store_faulted(void);
 
 static void go_on(int signal_number, siginfo_t *info, void *context)
 {
-	greg_t *at = &((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
+	uintptr_t *at = program_counter(context);
 
 	(void)info;
-	if (*at == (greg_t)(uintptr_t)checked_load)
-		*at = (greg_t)(uintptr_t)checked_load_faulted;
-	else if (*at == (greg_t)(uintptr_t)checked_store)
-		*at = (greg_t)(uintptr_t)checked_store_faulted;
+	if (*at == (uintptr_t)checked_load)
+		*at = (uintptr_t)checked_load_faulted;
+	else if (*at == (uintptr_t)checked_store_itself)
+		*at = (uintptr_t)checked_store_faulted;
 	else
 		/* Not ours: it faults again, and kills. */
 		signal(signal_number, SIG_DFL);

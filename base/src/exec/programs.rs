@@ -24,6 +24,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("patch", "patch"),
     ("pkg-config", "pkg-config"),
     ("python3", "python3"),
+    ("qemu-system-ppc", "qemu-system-ppc"),
     ("qemu-system-x86_64", "qemu-system-x86"),
     ("strip", "binutils"),
     ("sudo", "sudo"),

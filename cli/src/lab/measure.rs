@@ -7,6 +7,7 @@ use crate::args::{Output, Run, Where};
 use ceasefire_artifacts::Context;
 use ceasefire_base::{exec::print_line, Error, Result};
 use ceasefire_report::{page, screen, table, Files};
+use ceasefire_run::board::Board;
 use ceasefire_run::executor::Site;
 use ceasefire_run::guest::GuestSite;
 use ceasefire_run::host::HostSite;
@@ -38,7 +39,10 @@ pub fn run(ctx: &Context, request: &Request) -> Result<()> {
             if request.matrices().iter().any(|matrix| matrix.record) {
                 luggage.tools.push(observer()?);
             }
-            let packed = luggage::pack(ctx, &luggage, program, &spec.machine)?;
+            let packed = match luggage.is_empty() && program.is_none() {
+                true => None,
+                false => luggage::pack(ctx, &luggage, program, &Board::of(ctx, spec)?, &spec.machine)?,
+            };
             run_in(ctx, GuestSite::new(spec.clone()).with_luggage(packed.as_ref()), request)
         }
         Place::Host { modes, program } => run_in(ctx, HostSite::new(modes, program.clone()), request),
@@ -116,6 +120,21 @@ impl Run {
             }
         };
         Ok(Request { work, place, limit, output: self.output.typed() })
+    }
+
+    /// The same where no CPUs are named: no more than the machine has. What is wrong with the kernels is said later.
+    pub fn request_on(&self, ctx: &Context) -> Result<Request> {
+        let mut request = self.request()?;
+        let board = match &request.place {
+            Place::Guest(spec) if self.cpus.is_none() => Board::of(ctx, spec).ok(),
+            _ => None,
+        };
+        if let (Some(board), Work::One(matrix) | Work::Program(Own { matrix, .. })) =
+            (board, &mut request.work)
+        {
+            matrix.vcpus.iter_mut().for_each(|cpus| *cpus = board.cpus_max().min(*cpus));
+        }
+        Ok(request)
     }
 
     fn kernels(&self, modes: &[String]) -> Kernels {

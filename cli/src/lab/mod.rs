@@ -53,7 +53,7 @@ pub fn run(lab: Lab) -> Result<()> {
     match lab.verb {
         Verb::Demo(demo) => measure::preset(&ctx, Preset::Demo(demo.boots), &demo.output),
         Verb::All(output) => measure::preset(&ctx, Preset::All, &output),
-        Verb::Run(run) => measure::run(&ctx, &run.request()?),
+        Verb::Run(run) => measure::run(&ctx, &run.request_on(&ctx)?),
         Verb::Paper(args) => paper::run(&ctx, &args),
         Verb::List { json } => list(&ctx, json),
         Verb::Shell(args) => shell::run(&ctx, &args),

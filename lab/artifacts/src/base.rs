@@ -50,6 +50,11 @@ pub struct Architecture {
     /// Debian packages beside those that every kernel needs.
     #[serde(default)]
     pub packages: Vec<String>,
+    /// Debian packages that the guest's own programs need, and libraries that they are linked with beside the C library.
+    #[serde(default)]
+    pub packages_guest: Vec<String>,
+    #[serde(default)]
+    pub libraries_guest: Vec<String>,
     /// The folder of machine/ that boots it.
     pub machine: String,
 }
@@ -58,6 +63,11 @@ impl Architecture {
     /// The image's name in the cache.
     pub fn file(&self) -> &Path {
         self.image.file_name().map_or(Path::new("image"), Path::new)
+    }
+
+    /// It is not this machine's own: programs of this machine do not run there.
+    pub fn is_foreign(&self) -> bool {
+        !self.compiler.is_empty()
     }
 }
 

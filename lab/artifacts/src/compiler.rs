@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Compiles C for the guest with the machine's own compiler: static programs, and one that needs no system at all.
+//! Compiles C for the guest: static programs, and one that needs no system at all. The compiler is this machine's own,
+//! or one for the guest's processor.
 
 use std::path::{Path, PathBuf};
 
+use crate::base::Architecture;
 use ceasefire_base::exec::{self, Command, Options};
 use ceasefire_base::{disk, Error, Kind, Result};
 
@@ -57,32 +59,61 @@ impl Target {
     }
 }
 
-/// `$CC`, which may carry arguments, or `cc`.
 pub struct Compiler {
     words: Vec<String>,
     /// The first line of `--version`.
     pub version: String,
+    /// `-lNAME`, behind the sources.
+    libraries: Vec<String>,
+    /// Debian's, with its C library.
+    library_packages: String,
 }
 
 impl Compiler {
+    /// `$CC`, which may carry arguments, or `cc`.
     pub fn find() -> Result<Compiler> {
         let variable = std::env::var("CC").unwrap_or_default();
         let mut words: Vec<String> = variable.split_whitespace().map(str::to_string).collect();
         if words.is_empty() {
             words.push("cc".to_string());
         }
+        Compiler::with(words, "gcc", Vec::new(), "libc6-dev".into())
+    }
+
+    /// The one for the programs of a guest with that processor.
+    pub fn of(architecture: &Architecture) -> Result<Compiler> {
+        let Architecture { compiler, packages, packages_guest, libraries_guest, .. } = architecture;
+        if compiler.is_empty() {
+            return Compiler::find();
+        }
+        let libraries = libraries_guest.iter().map(|name| format!("-l{name}")).collect();
+        Compiler::with(
+            vec![format!("{compiler}gcc")],
+            &packages.join(" "),
+            libraries,
+            packages_guest.join(" "),
+        )
+    }
+
+    fn with(
+        words: Vec<String>,
+        packages: &str,
+        libraries: Vec<String>,
+        library_packages: String,
+    ) -> Result<Compiler> {
         let command = Command::new(&words[0]).args(&words[1..]).arg("--version");
         let said = exec::read(&command).map_err(|error| match error.kind {
-            Kind::Skip => missing(&format!("the C compiler {} is not installed", words[0]), "gcc"),
+            Kind::Skip => missing(&format!("the C compiler {} is not installed", words[0]), packages),
             _ => error,
         })?;
         let version = said.lines().next().unwrap_or_default().to_string();
-        Ok(Compiler { words, version })
+        Ok(Compiler { words, version, libraries, library_packages })
     }
 
     /// Everything that changes what the compiler makes of the same sources.
     pub fn identity(&self, target: Target) -> String {
-        format!("{} {} {}", self.words.join(" "), self.version, target.flags().join(" "))
+        let flags = target.flags().iter().copied().chain(self.libraries.iter().map(String::as_str));
+        format!("{} {} {}", self.words.join(" "), self.version, flags.collect::<Vec<_>>().join(" "))
     }
 
     /// Compiles and links all files below a directory into one program; headers are found from its top.
@@ -97,21 +128,22 @@ impl Compiler {
         if target == Target::Bare {
             command = command.arg("-T").arg(sources.join(LINKER_SCRIPT));
         }
-        let command = command.args(source_files(sources, target.extensions())?);
+        let command = command.args(source_files(sources, target.extensions())?).args(&self.libraries);
         let options = Options { log: Some(log.to_path_buf()), ..Options::default() };
-        exec::run(&command, options).map(drop).map_err(explain)
+        exec::run(&command, options).map(drop).map_err(|error| explain(error, &self.library_packages))
     }
 }
 
-fn explain(error: Error) -> Error {
+fn explain(error: Error, packages: &str) -> Error {
     if NO_LIBRARY.iter().any(|words| error.message.contains(words)) {
-        return missing("the static C library is not installed", "libc6-dev");
+        return missing("the static C library is not installed", packages);
     }
     error
 }
 
-fn missing(what: &str, package: &str) -> Error {
-    Error::skip(what).remedy(format!("install Debian's package {package}: apt-get install {package}"))
+fn missing(what: &str, packages: &str) -> Error {
+    let plural = if packages.contains(' ') { "packages" } else { "package" };
+    Error::skip(what).remedy(format!("install Debian's {plural} {packages}: apt-get install {packages}"))
 }
 
 /// The sources in a directory and in those below it; sorted, so that the same sources give the same program.
@@ -137,11 +169,23 @@ mod tests {
     #[test]
     fn a_missing_static_library_names_its_package() {
         let message = "cc failed (exit status 1): /usr/bin/ld: cannot find -lc: No such file or directory";
-        let error = explain(Error::failed(message));
+        let error = explain(Error::failed(message), "libc6-dev");
         assert_eq!(error.kind, Kind::Skip);
         assert!(error.remedy.is_some_and(|remedy| remedy.ends_with("apt-get install libc6-dev")));
-        let other = explain(Error::failed("cc failed (exit status 1): a.c:1:1: error: expected ';'"));
+        let other =
+            explain(Error::failed("cc failed (exit status 1): a.c:1:1: error: expected ';'"), "libc6-dev");
         assert_eq!(other.kind, Kind::Failed);
+    }
+
+    #[test]
+    fn a_missing_cross_compiler_names_its_packages() {
+        let text = "name = \"powerpc\"\ndirectory = \"powerpc\"\ntarget = \"vmlinux\"\nimage = \"vmlinux\"\n\
+                    compiler = \"no-such-linux-gnu-\"\npackages = [\"gcc-no-such\"]\nmachine = \"powerpc\"\n";
+        let architecture: Architecture = toml::from_str(text).expect("parses");
+        let error = Compiler::of(&architecture).err().expect("there is none");
+        assert_eq!(error.kind, Kind::Skip);
+        assert!(error.message.contains("no-such-linux-gnu-gcc"), "{error:?}");
+        assert!(error.remedy.is_some_and(|remedy| remedy.ends_with("apt-get install gcc-no-such")));
     }
 
     #[test]

@@ -2,11 +2,11 @@
 //! Reads from an ELF file whether the guest can run it, and which loader and libraries it names.
 
 use object::elf::{
-    FileHeader64, DT_NEEDED, DT_STRTAB, ELFCLASS32, ELFCLASS64, ELFDATA2LSB, EM_AARCH64, EM_LOONGARCH,
-    EM_PPC64, EM_RISCV, EM_S390, EM_X86_64, ET_CORE, ET_DYN, ET_EXEC, ET_REL, PT_LOAD,
+    FileHeader32, FileHeader64, DT_NEEDED, DT_STRTAB, ELFCLASS32, ELFCLASS64, ELFDATA2LSB, EM_AARCH64,
+    EM_LOONGARCH, EM_PPC, EM_PPC64, EM_RISCV, EM_S390, EM_X86_64, ET_CORE, ET_DYN, ET_EXEC, ET_REL, PT_LOAD,
 };
 use object::read::elf::{Dyn, FileHeader, ProgramHeader};
-use object::{LittleEndian, StringTable};
+use object::{BigEndian, LittleEndian, StringTable};
 
 /// What a program or library asks for at run time.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -17,7 +17,42 @@ pub struct Dynamic {
     pub needed: Vec<String>,
 }
 
-/// What a file is to a guest, which is x86-64.
+/// What runs a guest's programs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Processor {
+    #[default]
+    X86_64,
+    /// 32 bits, big-endian.
+    PowerPc,
+}
+
+impl Processor {
+    /// By the name that `make ARCH=` has for it.
+    pub fn named(architecture: &str) -> Processor {
+        match architecture {
+            "powerpc" => Processor::PowerPc,
+            _ => Processor::X86_64,
+        }
+    }
+
+    /// How a program becomes one of its.
+    pub fn advice(self) -> &'static str {
+        match self {
+            Processor::X86_64 => "compile and link it for x86-64",
+            Processor::PowerPc => "compile it with powerpc-linux-gnu-gcc -static",
+        }
+    }
+
+    /// What it runs.
+    pub fn programs(self) -> &'static str {
+        match self {
+            Processor::X86_64 => "64-bit programs for x86-64",
+            Processor::PowerPc => "static 32-bit programs for big-endian PowerPC",
+        }
+    }
+}
+
+/// What a file is to a guest.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Fit {
     /// No ELF file.
@@ -27,7 +62,8 @@ pub enum Fit {
     Not(String),
 }
 
-pub fn fit(file: &[u8]) -> Fit {
+/// This machine has the libraries of x86-64 alone: a program for another processor must need none.
+pub fn fit(file: &[u8], processor: Processor) -> Fit {
     let not = |what: &str| Fit::Not(what.into());
     if !file.starts_with(b"\x7fELF") {
         return Fit::Other;
@@ -42,26 +78,51 @@ pub fn fit(file: &[u8]) -> Fit {
     let known = [
         (EM_AARCH64, "aarch64"),
         (EM_RISCV, "RISC-V"),
+        (EM_PPC, "PowerPC"),
         (EM_PPC64, "PowerPC"),
+        (EM_X86_64, "x86-64"),
         (EM_S390, "s390x"),
         (EM_LOONGARCH, "LoongArch"),
     ];
-    match (class, machine) {
-        (ELFCLASS64, EM_X86_64) => {}
-        (ELFCLASS32, _) => return not("a 32-bit program"),
+    match (class, machine, processor) {
+        (ELFCLASS64, EM_X86_64, Processor::X86_64) => {}
+        (ELFCLASS32, EM_PPC, Processor::PowerPc) if !is_little => {}
+        (ELFCLASS32, _, Processor::X86_64) => return not("a 32-bit program"),
+        (ELFCLASS64, EM_PPC64, Processor::PowerPc) => return not("a 64-bit program"),
+        (ELFCLASS32, EM_PPC, Processor::PowerPc) => return not("a little-endian program"),
         _ => {
             let name = known.iter().find(|(number, _)| *number == machine).map(|(_, name)| *name);
             return not(&format!("a program for {}", name.unwrap_or("another processor")));
         }
     }
-    let has_entry = file.get(24..32).is_some_and(|entry| entry.iter().any(|&byte| byte != 0));
+    let address = if class == ELFCLASS64 { 24..32 } else { 24..28 };
+    let has_entry = file.get(address).is_some_and(|entry| entry.iter().any(|&byte| byte != 0));
+    let loader = match processor {
+        Processor::X86_64 => dynamic(file).map(|_| false),
+        Processor::PowerPc => has_loader(file),
+    };
     match (kind, has_entry) {
-        (ET_EXEC | ET_DYN, true) if dynamic(file).is_some() => Fit::Program,
+        (ET_EXEC | ET_DYN, true) if loader == Some(false) => Fit::Program,
+        (ET_EXEC | ET_DYN, true) if loader == Some(true) => not("a program that is not linked statically"),
         (ET_DYN, false) => not("a shared library"),
         (ET_REL, _) => not("an object file, not linked yet"),
         (ET_CORE, _) => not("a core dump"),
         _ => not("a damaged program"),
     }
+}
+
+/// Does it ask for a loader of libraries? `None` when this is no 32-bit big-endian ELF file, or a damaged one.
+fn has_loader(file: &[u8]) -> Option<bool> {
+    let header = FileHeader32::<BigEndian>::parse(file).ok()?;
+    let endian = header.endian().ok()?;
+    let mut has_code = false;
+    for segment in header.program_headers(endian, file).ok()? {
+        if segment.interpreter(endian, file).ok()?.is_some() {
+            return Some(true);
+        }
+        has_code |= segment.p_type(endian) == PT_LOAD && segment.data(endian, file).is_ok();
+    }
+    has_code.then_some(false)
 }
 
 /// `None` when this is no 64-bit little-endian ELF file, or a damaged one.
@@ -103,6 +164,7 @@ fn text(bytes: &[u8]) -> Option<String> {
 pub(crate) mod tests {
     use super::*;
     use object::elf::{PT_DYNAMIC, PT_INTERP};
+    use Processor::{PowerPc, X86_64};
 
     /// A file with one load segment that maps the whole file at 0x1000.
     pub(crate) fn file(interpreter: Option<&str>, needed: &[&str]) -> Vec<u8> {
@@ -167,13 +229,13 @@ pub(crate) mod tests {
 
     #[test]
     fn what_a_guest_cannot_run_is_named() {
-        assert_eq!(fit(&sample()), Fit::Program);
-        assert_eq!(fit(b"#!/bin/sh\n"), Fit::Other);
-        assert_eq!(fit(b""), Fit::Other);
+        assert_eq!(fit(&sample(), X86_64), Fit::Program);
+        assert_eq!(fit(b"#!/bin/sh\n", X86_64), Fit::Other);
+        assert_eq!(fit(b"", X86_64), Fit::Other);
         let changed = |bytes: &[(usize, u8)]| {
             let mut file = sample();
             bytes.iter().for_each(|&(at, byte)| file[at] = byte);
-            match fit(&file) {
+            match fit(&file, X86_64) {
                 Fit::Not(what) => what,
                 other => format!("{other:?}"),
             }
@@ -195,11 +257,66 @@ pub(crate) mod tests {
             assert_eq!(changed(bytes), what);
         }
         for end in 0..64 {
-            assert_ne!(fit(&sample()[..end]), Fit::Program, "{end} bytes");
+            assert_ne!(fit(&sample()[..end], X86_64), Fit::Program, "{end} bytes");
         }
         // This test itself is one.
         let own = std::env::current_exe().and_then(std::fs::read).expect("a program");
-        assert_eq!(fit(&own), Fit::Program);
+        assert_eq!(fit(&own, X86_64), Fit::Program);
+    }
+
+    /// A big-endian file of 32 bits with one segment that is its whole.
+    pub(crate) fn powerpc(interpreter: Option<&str>) -> Vec<u8> {
+        let mut file = vec![0u8; 0x100];
+        file[..7].copy_from_slice(b"\x7fELF\x01\x02\x01");
+        let put = |file: &mut Vec<u8>, at: usize, value: u32| {
+            file[at..at + 4].copy_from_slice(&value.to_be_bytes());
+        };
+        (file[17], file[19], file[43], file[45]) = (ET_EXEC as u8, EM_PPC as u8, 32, 1);
+        put(&mut file, 24, 0x1000_0000);
+        put(&mut file, 28, 52);
+        put(&mut file, 52, PT_LOAD);
+        put(&mut file, 52 + 16, 0x100);
+        if let Some(path) = interpreter {
+            file[0xc0..0xc0 + path.len()].copy_from_slice(path.as_bytes());
+            file[45] = 2;
+            put(&mut file, 84, PT_INTERP);
+            put(&mut file, 84 + 4, 0xc0);
+            put(&mut file, 84 + 16, path.len() as u32 + 1);
+        }
+        file
+    }
+
+    #[test]
+    fn a_guest_with_another_processor_gets_static_programs_of_its_own() {
+        let not = |what: &str| Fit::Not(what.into());
+        let own = powerpc(None);
+        let changed = |at: usize, value: u8| {
+            let mut file = own.clone();
+            file[at] = value;
+            fit(&file, PowerPc)
+        };
+        assert_eq!(fit(&own, PowerPc), Fit::Program);
+        assert_eq!(fit(&own, X86_64), not("a 32-bit program"));
+        assert_eq!(
+            fit(&powerpc(Some("/lib/ld.so.1")), PowerPc),
+            not("a program that is not linked statically")
+        );
+        assert_eq!(fit(&sample(), PowerPc), not("a program for x86-64"));
+        assert_eq!(fit(b"#!/bin/sh\n", PowerPc), Fit::Other);
+        assert_eq!(changed(19, 40), not("a program for another processor"));
+        assert_eq!(changed(17, 1), not("an object file, not linked yet"));
+        assert_eq!(changed(45, 0), not("a damaged program"), "no segment");
+        let mut little = own.clone();
+        (little[5], little[16], little[17], little[18], little[19]) = (1, 2, 0, 20, 0);
+        assert_eq!(fit(&little, PowerPc), not("a little-endian program"));
+        for end in 0..own.len() {
+            assert_ne!(fit(&own[..end], PowerPc), Fit::Program, "cut at {end}");
+        }
+        for at in 0..own.len() {
+            for value in [0x00, 0x7f, 0xff] {
+                changed(at, value);
+            }
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use ceasefire_base::{disk, Result};
 
 use crate::cpio::Archive;
-use crate::elf::{self, Fit};
+use crate::elf::{self, Fit, Processor};
 
 /// Where the guest's loader looks for libraries, and where a package may hold them.
 const LIBRARY_DIRECTORY: &str = "/usr/lib/x86_64-linux-gnu";
@@ -99,7 +99,7 @@ impl Gathered {
     /// data of this machine is no business of it.
     pub fn without_data(mut self) -> Result<Gathered> {
         for (path, file) in std::mem::take(&mut self.files) {
-            if is_executable(&file)? || elf::fit(&read(&file)?) != Fit::Other {
+            if is_executable(&file)? || elf::fit(&read(&file)?, Processor::default()) != Fit::Other {
                 self.files.insert(path, file);
             } else {
                 self.missing.insert(path);

@@ -5,8 +5,9 @@
 
 use std::path::{Path, PathBuf};
 
-use ceasefire_base::{disk, Result};
+use ceasefire_base::{disk, Kind, Result};
 
+use crate::base::Architecture;
 use crate::cache::{Facts, Key};
 use crate::compiler::{Compiler, Target};
 use crate::cpio::Archive;
@@ -14,6 +15,7 @@ use crate::{hash, images, Context};
 
 /// To be raised when the code below makes something else of the same inputs.
 const RECIPE: &str = "2";
+const ARCHIVE: &str = "initrd.cpio";
 const DIRECTORIES: [&str; 7] = ["/dev", "/proc", "/sys", "/run", "/mnt", "/root", "/ext2"];
 
 /// The archive with `/job`, which PID 1 reads line by line.
@@ -28,20 +30,38 @@ pub fn source_hash(context: &Context) -> Result<String> {
     Ok(hash::bytes(hash::tree(&context.root.join("workloads"))?.as_bytes()))
 }
 
-/// The static program with all workloads; it also runs on the host.
+/// The static program with all workloads, as this machine runs it. It can tell which there are.
 pub fn workloads_binary(context: &Context) -> Result<PathBuf> {
-    program(context, Target::Linux, "workloads", "workloads")
+    workloads(context, &Compiler::find()?)
+}
+
+fn workloads(context: &Context, compiler: &Compiler) -> Result<PathBuf> {
+    program(context, compiler, Target::Linux, "workloads", "workloads")
 }
 
 /// The guest without an operating system that tries the machine's rules, for QEMU's `-kernel`.
 pub fn machine_test(context: &Context) -> Result<PathBuf> {
-    program(context, Target::Bare, "machine-test", "machine/x86_64/guest")
+    program(context, &Compiler::find()?, Target::Bare, "machine-test", "machine/x86_64/guest")
 }
 
-/// The archive with all that every guest needs.
-pub fn initrd(context: &Context) -> Result<PathBuf> {
-    let workloads = workloads_binary(context)?;
-    let init = program(context, Target::Linux, "init", "lab/guest")?;
+/// The archive with all that every guest with that processor needs.
+///
+/// In a dry run its compiler may not be installed yet: then the archive is named, and not made.
+pub fn initrd(context: &Context, architecture: &Architecture) -> Result<PathBuf> {
+    let compiler = match Compiler::of(architecture) {
+        Err(error) if context.dry_run && error.kind == Kind::Skip => {
+            let output = context.dry_dir(ARCHIVE);
+            context.dry_comment(&format!(
+                "{} is made when {}gcc is there",
+                output.display(),
+                architecture.compiler
+            ));
+            return Ok(output);
+        }
+        other => other?,
+    };
+    let workloads = workloads(context, &compiler)?;
+    let init = program(context, &compiler, Target::Linux, "init", "lab/guest")?;
     let key = Key::new("initrd").text("recipe", RECIPE).text("mke2fs", images::version()?);
     let key = key.file("workloads", &workloads)?.file("init", &init)?;
     let entry = context.cache.obtain(&context.progress, "guest", "initrd", &key, |directory| {
@@ -57,18 +77,23 @@ pub fn initrd(context: &Context) -> Result<PathBuf> {
         for image in &images::IMAGES {
             archive.file(&format!("/{}.blocks", image.kind), 0o644, images::blocks(image, directory)?);
         }
-        let output = directory.join("initrd.cpio");
+        let output = directory.join(ARCHIVE);
         std::fs::write(&output, archive.into_bytes())
             .map_err(|error| disk::error("write", &output, &error))?;
         Ok(Facts::new())
     })?;
-    Ok(entry.dir.join("initrd.cpio"))
+    Ok(entry.dir.join(ARCHIVE))
 }
 
 /// One static program from all sources in a directory of the checkout.
-fn program(context: &Context, target: Target, name: &str, sources: &str) -> Result<PathBuf> {
+fn program(
+    context: &Context,
+    compiler: &Compiler,
+    target: Target,
+    name: &str,
+    sources: &str,
+) -> Result<PathBuf> {
     let sources = context.root.join(sources);
-    let compiler = Compiler::find()?;
     let key = Key::new("program")
         .text("recipe", RECIPE)
         .text("compiler", compiler.identity(target))

@@ -4,7 +4,7 @@
 mod image;
 pub(crate) mod plan;
 
-pub use crate::recipe::{find, known, list, machine_of, KernelSpec};
+pub use crate::recipe::{architecture_of, find, known, list, machine_of, KernelSpec};
 pub use image::from_image;
 
 use crate::base::Architecture;

@@ -14,7 +14,7 @@ use ceasefire_base::exec::{self, Command};
 use ceasefire_base::{disk, Error, Result};
 
 use crate::cpio::Archive;
-use crate::elf::{self, Fit};
+use crate::elf::{self, Fit, Processor};
 use crate::gather::{add_users, is_executable, read, Gatherer};
 
 /// Where the directory lies in the guest, and the working directory there (lab/guest/guest.h, workloads/own/program.c).
@@ -63,18 +63,18 @@ impl Luggage {
 
     /// And this machine's shell, so that a command can say all that shells know; where there is none that a guest can
     /// run, the guest has a few words of its own (lab/guest/shell.c).
-    pub fn with_shell(mut self) -> Luggage {
+    pub fn with_shell(mut self, processor: Processor) -> Luggage {
         let is_along = self.tools.iter().any(|tool| tool.ends_with("sh"));
-        if !is_along && fs::read(SHELL).is_ok_and(|content| elf::fit(&content) == Fit::Program) {
+        if !is_along && fs::read(SHELL).is_ok_and(|content| elf::fit(&content, processor) == Fit::Program) {
             self.tools.push(SHELL.into());
         }
         self
     }
 
-    /// The archive for a guest with so much memory.
+    /// The archive for a guest with that processor and so much memory.
     ///
     /// Errors: usage for what can never go along, a skip for what this machine lacks.
-    pub fn pack(&self, program: Option<&Program>, memory_mib: u32) -> Result<Packed> {
+    pub fn pack(&self, program: Option<&Program>, processor: Processor, memory_mib: u32) -> Result<Packed> {
         let host = [PathBuf::from("/")];
         let mut packing = Packing {
             archive: Archive::new(),
@@ -82,6 +82,7 @@ impl Luggage {
             wished: Gatherer::new(&host),
             names: BTreeSet::new(),
             bytes: 0,
+            processor,
             memory_mib,
         };
         if let Some(dir) = &self.dir {
@@ -107,10 +108,16 @@ struct Packing<'a> {
     /// Of the directory's files.
     names: BTreeSet<String>,
     bytes: u64,
+    processor: Processor,
     memory_mib: u32,
 }
 
 impl Packing<'_> {
+    /// The guest runs what this machine runs: libraries and interpreters of this machine go along.
+    fn is_alike(&self) -> bool {
+        self.processor == Processor::default()
+    }
+
     fn root(&mut self, dir: &Path) -> Result<()> {
         let about = fs::metadata(dir).map_err(|error| missing(dir, &error))?;
         if !about.is_dir() {
@@ -153,7 +160,7 @@ impl Packing<'_> {
         }
         let content = read(path)?;
         let mode = about.permissions().mode() & 0o7777;
-        if mode & 0o111 != 0 {
+        if mode & 0o111 != 0 && self.is_alike() {
             self.wished.add_needs_of(&content);
             interpreters(&content).iter().for_each(|path| self.wished.add(path));
         }
@@ -212,7 +219,7 @@ impl Packing<'_> {
         self.weigh(about.len())?;
         let content = self.runnable(file)?;
         self.archive.file(&format!("{TOOLS}/{name}"), 0o755, content);
-        if name == BUSYBOX {
+        if name == BUSYBOX && self.is_alike() {
             let said = exec::capture(&Command::new(file).arg("--list"), Some(BUSYBOX_LIMIT))?;
             link_commands(&said.stdout, &mut self.archive);
         }
@@ -222,11 +229,17 @@ impl Packing<'_> {
     /// The content of a program or script that the guest can run, once it has what this one needs.
     fn runnable(&mut self, file: &Path) -> Result<Vec<u8>> {
         let content = read(file)?;
-        match elf::fit(&content) {
+        match elf::fit(&content, self.processor) {
             Fit::Program => self.needed.add_needs_of(&content),
             Fit::Not(what) => {
-                return Err(unusable(file, &format!("is {what}; the guest runs 64-bit programs for x86-64"))
-                    .remedy("compile and link it for x86-64"))
+                let programs = self.processor.programs();
+                return Err(unusable(file, &format!("is {what}; the guest runs {programs}"))
+                    .remedy(self.processor.advice()));
+            }
+            Fit::Other if !self.is_alike() => {
+                let programs = self.processor.programs();
+                return Err(unusable(file, &format!("is no program; the guest runs {programs}"))
+                    .remedy("what runs scripts on this machine does not run there"));
             }
             Fit::Other => {
                 let interpreters = interpreters(&content);

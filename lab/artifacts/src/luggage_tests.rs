@@ -35,7 +35,7 @@ impl Own {
     fn pack(&self, dir: Option<&str>, file: Option<&str>, memory_mib: u32) -> Result<Packed> {
         let luggage = Luggage { dir: dir.map(|dir| self.path(dir)), tools: Vec::new() };
         let program = file.map(|file| Program { file: self.path(file), args: vec!["a b".into(), "".into()] });
-        luggage.pack(program.as_ref(), memory_mib)
+        luggage.pack(program.as_ref(), Processor::X86_64, memory_mib)
     }
 }
 
@@ -193,18 +193,23 @@ fn the_first_line_of_a_script_names_what_runs_it() {
 fn a_tool_of_this_machine_goes_along() {
     let own = Own::new();
     let tools = vec![PathBuf::from("/bin/true"), PathBuf::from("/bin/sh")];
-    let packed = Luggage { dir: None, tools }.pack(None, MEMORY_MIB).expect("packs");
+    let packed = Luggage { dir: None, tools }.pack(None, Processor::X86_64, MEMORY_MIB).expect("packs");
     for path in ["bin/true", "bin/sh", "etc/passwd"] {
         assert!(entry(&packed.archive, path).is_some(), "{path}");
     }
     let taken = own.file("workloads", 0o755, &elf::tests::file(None, &[]));
     let bench = fs::canonicalize(own.path("bench")).expect("a path");
-    let packed = Luggage { dir: None, tools: vec![bench.clone()] }.pack(None, MEMORY_MIB).expect("packs");
+    let packed = Luggage { dir: None, tools: vec![bench.clone()] }
+        .pack(None, Processor::X86_64, MEMORY_MIB)
+        .expect("packs");
     assert!(entry(&packed.archive, &format!("{}/run.sh", &bench.display().to_string()[1..])).is_some());
     for (tool, fragment) in
         [(taken, "every guest has"), (own.path("none"), "no such"), (PathBuf::from("/dev/null"), "no file")]
     {
-        let error = Luggage { dir: None, tools: vec![tool] }.pack(None, MEMORY_MIB).err().expect("refused");
+        let error = Luggage { dir: None, tools: vec![tool] }
+            .pack(None, Processor::X86_64, MEMORY_MIB)
+            .err()
+            .expect("refused");
         assert!(error.kind == Kind::Usage && error.message.contains(fragment), "{error:?}");
     }
 }
@@ -219,4 +224,31 @@ fn busybox_brings_its_commands_but_none_that_is_there() {
     assert!(entry(&archive, "bin/[").is_some());
     assert_eq!(entry(&archive, "bin/cat"), Some((0o100755, b"own".to_vec())));
     assert!(entry(&archive, "bin/workloads").is_none());
+}
+
+/// Neither this machine's programs nor what runs its scripts goes where nothing of it runs.
+#[test]
+fn a_guest_with_another_processor_gets_nothing_of_this_machine() {
+    let own = Own::new();
+    let pack = |dir: Option<&str>, file: &str| {
+        let luggage = Luggage { dir: dir.map(|dir| own.path(dir)), tools: Vec::new() };
+        let program = Program { file: own.path(file), args: Vec::new() };
+        luggage.pack(Some(&program), Processor::PowerPc, MEMORY_MIB)
+    };
+    own.file("bench/theirs", 0o755, &elf::tests::powerpc(None));
+    own.file("bench/loaded", 0o755, &elf::tests::powerpc(Some("/lib/ld.so.1")));
+    let packed = pack(Some("bench"), "bench/theirs").expect("packs");
+    assert_eq!(packed.program.as_deref(), Some("theirs"));
+    assert!(entry(&packed.archive, "work/run.sh").is_some(), "a file of the directory");
+    assert!(entry(&packed.archive, "bin/sh").is_none());
+    for (file, fragment) in [
+        ("bench/prog", "is a program for x86-64; the guest runs static 32-bit programs"),
+        ("bench/run.sh", "is no program"),
+        ("bench/loaded", "is not linked statically"),
+    ] {
+        let error = pack(Some("bench"), file).err().unwrap_or_else(|| panic!("{file} was taken"));
+        assert_eq!(error.kind, Kind::Usage, "{error:?}");
+        assert!(error.message.contains(fragment) && error.remedy.is_some(), "{error:?}");
+    }
+    assert_eq!(Luggage::default().with_shell(Processor::PowerPc).tools, Vec::<PathBuf>::new());
 }

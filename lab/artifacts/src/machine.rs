@@ -63,17 +63,30 @@ struct MachineSpec {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Guest {
-    /// `-machine`
+    /// `-machine`, and what is added where instructions are counted and the emulator is not the one that is installed.
     pub machine: String,
+    #[serde(default)]
+    pub machine_cost: String,
     /// `-cpu`, and what is added where instructions are counted, and where page tables have four levels.
     pub cpu: String,
     #[serde(default)]
     pub cpu_cost: String,
+    /// What our patches add to it always, where `--tlb` has nothing to choose.
+    #[serde(default)]
+    pub cpu_model: String,
     #[serde(default)]
     pub cpu_without_la57: String,
     /// What makes the machine count the kernel's instructions on several CPUs.
     #[serde(default)]
     pub cpu_count: String,
+    /// The board has no more; one that has one has one NUMA node, too.
+    #[serde(default)]
+    pub cpus_max: Option<u32>,
+    /// Its memory unless `--memory` says more.
+    #[serde(default)]
+    pub memory_mib: Option<u32>,
+    #[serde(default)]
+    pub memory_mib_max: Option<u32>,
     /// `-device`: the bus of the port that the verdict comes through.
     pub port_bus: String,
     /// On the kernel's command line: the console, and what is known of this machine's clocks.
@@ -126,10 +139,26 @@ pub struct Machine {
     pub guest: Guest,
 }
 
+impl Guest {
+    /// The words for an emulator with or without our patches.
+    fn with_patches(mut self, has_patches: bool) -> Guest {
+        if !has_patches {
+            self.machine_cost.clear();
+            self.cpu_model.clear();
+        }
+        self
+    }
+}
+
 impl MachineSpec {
     fn read(context: &Context, name: &str) -> Result<MachineSpec> {
         read_toml(&directory(context, name).join("machine.toml"))
     }
+}
+
+/// What is known of it before it is built, or found.
+pub fn guest(context: &Context, name: &str) -> Result<Guest> {
+    Ok(MachineSpec::read(context, name)?.guest)
 }
 
 fn directory(context: &Context, name: &str) -> PathBuf {
@@ -185,7 +214,7 @@ pub fn build(context: &Context, name: &str) -> Result<Machine> {
         firmware: vec![entry.dir.join(FIRMWARE)],
         slice_us_default: spec.slice_us,
         has_tlb_model: spec.tlb_model,
-        guest: spec.guest.clone(),
+        guest: spec.guest.clone().with_patches(spec.tlb_model),
     })
 }
 
@@ -209,7 +238,7 @@ pub fn stock(context: &Context, name: &str) -> Result<Machine> {
         firmware: Vec::new(),
         slice_us_default: None,
         has_tlb_model: false,
-        guest: spec.guest,
+        guest: spec.guest.with_patches(false),
     })
 }
 
@@ -250,7 +279,7 @@ pub fn given(context: &Context, name: &str, path: &Path) -> Result<Machine> {
         // The patch of the slice comes first in our series.
         slice_us_default: spec.slice_us.filter(|_| has_tlb_model),
         has_tlb_model,
-        guest: spec.guest,
+        guest: spec.guest.with_patches(has_tlb_model),
     })
 }
 
@@ -387,6 +416,18 @@ impl Plan<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_patched_emulator_gets_the_words_of_our_patches() {
+        let words = "machine = \"g3beige\"\nmachine_cost = \"tb-frequency=1\"\ncpu = \"604\"\n\
+                     cpu_model = \"tlb-model=on\"\nport_bus = \"virtio-serial-pci\"\nwords = \"\"\ncpus_max = 1\n";
+        let guest: Guest = toml::from_str(words).expect("parses");
+        assert_eq!(guest.clone().with_patches(true), guest);
+        let stock = guest.with_patches(false);
+        assert_eq!((stock.machine.as_str(), stock.machine_cost.as_str()), ("g3beige", ""));
+        assert_eq!((stock.cpu.as_str(), stock.cpu_model.as_str()), ("604", ""));
+        assert_eq!(stock.cpus_max, Some(1));
+    }
 
     #[test]
     fn what_qemu_and_ninja_say_is_read() {

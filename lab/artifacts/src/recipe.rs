@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Which kernels there are: kernel/recipes/NAME.toml, and one for each mechanism without a recipe of its own.
 
-use crate::base::Base;
+use crate::base::{Architecture, Base};
 use crate::changes::{Changes, Layer};
 use crate::kconfig::{self, Wishes};
 use crate::steps::read_toml;
@@ -202,9 +202,14 @@ pub(crate) fn base_of(root: &Path, spec: &KernelSpec) -> Result<Base> {
     Base::read(&root.join("kernel").join(BASES).join(&spec.base))
 }
 
+/// The processor that it is for.
+pub fn architecture_of(context: &Context, spec: &KernelSpec) -> Result<Architecture> {
+    base_of(&context.root, spec)?.architecture().cloned()
+}
+
 /// The folder of machine/ that boots it.
 pub fn machine_of(context: &Context, spec: &KernelSpec) -> Result<String> {
-    Ok(base_of(&context.root, spec)?.architecture()?.machine.clone())
+    Ok(architecture_of(context, spec)?.machine)
 }
 
 /// A fragment's file: it lies with the base, with the one that it has its fragments from, or with one of the mechanisms.

@@ -28,6 +28,9 @@ pub struct Workload {
     pub packages: Vec<String>,
     pub programs: Vec<String>,
     pub shared: bool,
+    /// Why it cannot run where it was asked for; the binary does not know.
+    #[serde(skip)]
+    pub refusal: Option<String>,
 }
 
 impl Workload {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Emulated machines: each task is a boot of one kernel in one mode.
 
+use crate::board::Board;
 use crate::boot::{self, console_path, Start};
 use crate::catalog::Catalog;
 use crate::clock;
@@ -10,7 +11,6 @@ use crate::image::Images;
 use crate::kernels::{Choice, Variant};
 use crate::kvm;
 use crate::luggage::Packed;
-use crate::machine::MEMORY_MIB;
 use crate::plan::{Boot, Matrix, Plan, ThreadMode};
 use crate::qemu::{self, Accel, Console, Cpu, Hardware};
 use crate::request::GuestSpec;
@@ -38,8 +38,10 @@ const PLAIN_MIB: u32 = 512;
 pub struct GuestSite {
     spec: GuestSpec,
     choices: Vec<Choice>,
-    /// The folder of machine/.
-    machine: String,
+    /// `None` until it has been looked for.
+    board: Option<Board>,
+    /// CPUs and NUMA nodes that no matrix says.
+    shape: Option<(u32, u32)>,
     found: Option<Machine>,
     /// An archive for every boot, and the command of the program in it.
     luggage: Option<(PathBuf, Option<String>)>,
@@ -70,7 +72,8 @@ impl GuestSite {
         GuestSite {
             spec,
             choices: Vec::new(),
-            machine: machine::USUAL.into(),
+            board: None,
+            shape: None,
             found: None,
             luggage: None,
             more: Vec::new(),
@@ -80,6 +83,14 @@ impl GuestSite {
     pub fn with_luggage(self, packed: Option<&Packed>) -> GuestSite {
         let luggage = packed.map(|packed| (packed.archive.clone(), packed.command.clone()));
         GuestSite { luggage, ..self }
+    }
+
+    pub fn with_shape(self, cpus: u32, nodes: u32) -> GuestSite {
+        GuestSite { shape: Some((cpus, nodes)), ..self }
+    }
+
+    fn board(&self, ctx: &Context) -> Result<Board> {
+        self.board.clone().map_or_else(|| Board::of(ctx, &self.spec), Ok)
     }
 
     pub fn with_packages(self, more: Vec<&'static str>) -> GuestSite {
@@ -97,8 +108,12 @@ impl Site for GuestSite {
             self.spec.kernels.check_observed(ctx, &self.choices)?;
         }
         machine.check()?;
-        self.machine = self.spec.kernels.machine(ctx, &self.choices)?;
-        self.found = machine.find(ctx, &self.machine)?;
+        let board = Board::find(ctx, &self.spec.kernels, &self.choices)?;
+        board.check_matrices(matrices)?;
+        self.shape.map_or(Ok(()), |(cpus, nodes)| board.check_shape(cpus, nodes))?;
+        board.check(machine)?;
+        self.found = machine.find(ctx, board.machine())?;
+        self.board = Some(board);
         if matrices.iter().any(Matrix::is_counted_apart) {
             machine.check_counting(self.found.as_ref())?;
         }
@@ -111,20 +126,25 @@ impl Site for GuestSite {
             let names = self.choices.iter().map(|choice| choice.kernel.as_str());
             needed.extend(kernel::packages(ctx, names)?);
         }
+        let board = self.board(ctx)?;
+        needed.extend(board.architecture.packages_guest.iter().cloned());
         if self.spec.machine.is_ours() {
-            needed.extend(machine::packages(ctx, &self.machine)?);
+            needed.extend(machine::packages(ctx, board.machine())?);
         }
         debian::ensure_packages(ctx, &needed.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
     fn catalog(&mut self, ctx: &Context) -> Result<Catalog> {
         // Even a dry run must know which workloads exist, and only the program can tell.
-        Catalog::of(&guest::workloads_binary(ctx)?)
+        let mut catalog = Catalog::of(&guest::workloads_binary(ctx)?)?;
+        self.board(ctx)?.mark(&mut catalog);
+        Ok(catalog)
     }
 
     fn prepare(self, ctx: &Context, plan: &Plan) -> Result<Guest> {
+        let board = self.board(ctx)?;
         let GuestSpec { kernels, machine: wanted } = &self.spec;
-        let machine = self.found.map_or_else(|| machine::build(ctx, &self.machine), Ok)?;
+        let machine = self.found.map_or_else(|| machine::build(ctx, board.machine()), Ok)?;
         let (packages, programs) = plan.applications();
         let (luggage, program) = self.luggage.unzip();
         let with_luggage = |images: Images| match &luggage {
@@ -136,12 +156,12 @@ impl Site for GuestSite {
             accel: wanted.accel(&machine),
             kernels: kernels.build(ctx, &self.choices)?,
             machine,
-            memory_mib: wanted.memory_mib.unwrap_or(MEMORY_MIB),
+            memory_mib: board.memory_mib(wanted.memory_mib),
             // KVM is not the emulator's counter: the guest's kernel has its own ways there.
             tsc_khz: if wanted.is_kvm { None } else { clock::tsc_khz() },
             kernel_args: wanted.kernel_args.clone(),
             program: program.flatten(),
-            images: with_luggage(Images::prepare(ctx, &packages, &programs)?),
+            images: with_luggage(Images::prepare(ctx, &board.architecture, &packages, &programs)?),
             sources: guest::source_hash(ctx)?,
         };
         if wanted.is_kvm && !ctx.dry_run {
@@ -196,9 +216,10 @@ impl Guest {
         })
     }
 
-    /// `None` where the machine's own CPU decides.
+    /// `None` where the machine's own CPU decides, and where none has them.
     fn la57(&self) -> Option<bool> {
-        (self.accel != Accel::Kvm).then_some(self.cpu.la57)
+        let is_known = self.accel != Accel::Kvm && !self.machine.guest.cpu_without_la57.is_empty();
+        is_known.then_some(self.cpu.la57)
     }
 
     fn variant(&self, task: &Task) -> Result<&Variant> {

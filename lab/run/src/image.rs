@@ -2,6 +2,7 @@
 //! The initial file system of a boot: base, applications where they are needed, and the job.
 
 use crate::plan::Boot;
+use ceasefire_artifacts::base::Architecture;
 use ceasefire_artifacts::{apps, guest, Context};
 use ceasefire_base::{disk, exec, Result};
 use std::fs::{self, File};
@@ -29,9 +30,14 @@ impl Drop for Temporary {
 
 impl Images {
     /// Builds what these boots need; the applications only if one of them runs some.
-    pub fn prepare(ctx: &Context, packages: &[String], programs: &[String]) -> Result<Images> {
+    pub fn prepare(
+        ctx: &Context,
+        architecture: &Architecture,
+        packages: &[String],
+        programs: &[String],
+    ) -> Result<Images> {
         let apps = if packages.is_empty() { None } else { Some(apps::root(ctx, packages, programs)?) };
-        Ok(Images { apps, ..Images::of(guest::initrd(ctx)?) })
+        Ok(Images { apps, ..Images::of(guest::initrd(ctx, architecture)?) })
     }
 
     /// Nothing but this archive.

@@ -4,9 +4,10 @@
 use crate::machine::MachineSpec;
 use crate::plan::distinct;
 use crate::words::Line;
+use ceasefire_artifacts::base::Architecture;
 pub use ceasefire_artifacts::kernel::Tree;
 use ceasefire_artifacts::kernel::{self, KernelImage, KernelSpec};
-use ceasefire_artifacts::{machine, Context};
+use ceasefire_artifacts::Context;
 use ceasefire_base::{Error, Result};
 use ceasefire_results::schema::Row;
 use std::path::PathBuf;
@@ -127,23 +128,26 @@ impl Kernels {
         Ok(())
     }
 
-    /// The folder of machine/ that boots them all.
-    pub fn machine(&self, ctx: &Context, choices: &[Choice]) -> Result<String> {
-        let mut found: Option<(String, &Choice)> = None;
+    /// The processor that they are all for. An image of the user's own is for that of the usual kernel.
+    pub fn architecture(&self, ctx: &Context, choices: &[Choice]) -> Result<Architecture> {
+        let mut found: Option<(Architecture, &Choice)> = None;
         for choice in choices.iter().filter(|choice| !choice.kernel.is_empty()) {
-            let name = kernel::machine_of(ctx, &kernel::find(ctx, &choice.kernel)?)?;
+            let own = kernel::architecture_of(ctx, &kernel::find(ctx, &choice.kernel)?)?;
             match &found {
-                Some((known, other)) if *known != name => {
+                Some((known, other)) if known.machine != own.machine => {
                     return Err(Error::usage(format!(
-                        "{} boots on the machine {known} and {} on {name}",
-                        other.kernel, choice.kernel
+                        "{} boots on the machine {} and {} on {}",
+                        other.kernel, known.machine, choice.kernel, own.machine
                     ))
                     .remedy("run them one after the other"));
                 }
-                _ => found = Some((name, choice)),
+                _ => found = Some((own, choice)),
             }
         }
-        Ok(found.map_or_else(|| machine::USUAL.to_string(), |(name, _)| name))
+        match found {
+            Some((architecture, _)) => Ok(architecture),
+            None => kernel::architecture_of(ctx, &kernel::find(ctx, USUAL)?),
+        }
     }
 
     /// The images of what was chosen, each built once.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! From a request to results. `session` is the one sequence; `guest` and `host` are where it runs.
 
+pub mod board;
 pub mod boot;
 pub mod catalog;
 mod clock;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the user takes into the guest: as words of a command line, and packed for one session.
 
+use crate::board::Board;
 use crate::files;
-use crate::machine::{MachineSpec, MEMORY_MIB};
+use crate::machine::MachineSpec;
 use crate::words::Line;
 use ceasefire_artifacts::Context;
 use ceasefire_base::{exec, Result};
@@ -26,13 +27,15 @@ pub fn pack(
     ctx: &Context,
     luggage: &Luggage,
     program: Option<&Program>,
+    board: &Board,
     machine: &MachineSpec,
 ) -> Result<Option<Packed>> {
     if luggage.is_empty() && program.is_none() {
         return Ok(None);
     }
     machine.check()?;
-    let packed = luggage.pack(program, machine.memory_mib.unwrap_or(MEMORY_MIB))?;
+    board.check(machine)?;
+    let packed = luggage.pack(program, board.processor(), board.memory_mib(machine.memory_mib))?;
     let command = packed.program.as_ref().zip(program).map(|(name, program)| {
         let words = std::iter::once(name.as_ref()).chain(program.args.iter().map(|word| word.as_os_str()));
         words.map(exec::quote).collect::<Vec<_>>().join(" ")

@@ -10,10 +10,6 @@ use ceasefire_artifacts::Context;
 use ceasefire_base::{Error, Result};
 use std::path::PathBuf;
 
-/// Of a guest that runs workloads.
-pub const MEMORY_MIB: u32 = 2048;
-const MEMORY_MIB_MIN: u32 = 256;
-const MEMORY_MIB_MAX: u32 = 64 * 1024;
 const SLICE_US_MAX: u32 = 100_000;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -95,13 +91,7 @@ impl MachineSpec {
                 "leave out --tlb, or --machine stock; --tlb stock makes the lab's QEMU behave like stock QEMU",
             ));
         }
-        match self.memory_mib {
-            Some(mib) if !(MEMORY_MIB_MIN..=MEMORY_MIB_MAX).contains(&mib) => {
-                Err(Error::usage(format!("a guest cannot have {mib} MiB of memory"))
-                    .remedy(format!("choose --memory between {MEMORY_MIB_MIN} and {MEMORY_MIB_MAX}")))
-            }
-            _ => Ok(()),
-        }
+        Ok(())
     }
 
     /// The machine, unless it is the lab's own, which may have to be built first. What it cannot do is said before a
@@ -126,7 +116,8 @@ impl MachineSpec {
             return Err(Error::usage(format!("{} has no TLB model to set", machine.qemu.display()))
                 .remedy("leave out --tlb, or use the lab's own QEMU"));
         }
-        let is_modelled = machine.has_tlb_model && !self.is_kvm;
+        // Where the machine's own words are all that there is to say, there is nothing to set.
+        let is_modelled = machine.has_tlb_model && machine.guest.cpu_model.is_empty() && !self.is_kvm;
         Ok(Cpu { la57: self.la57, tlb: is_modelled.then(|| self.tlb.unwrap_or_default()) })
     }
 
@@ -163,6 +154,26 @@ impl MachineSpec {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cpu_without_settings_has_none() {
+        let machine = |cpu_model: &str| Machine {
+            origin: machine::Origin::Built,
+            qemu: PathBuf::new(),
+            sha256: None,
+            version: String::new(),
+            source_version: None,
+            source_checked: None,
+            series_hash: None,
+            firmware: Vec::new(),
+            slice_us_default: None,
+            has_tlb_model: true,
+            guest: machine::Guest { cpu_model: cpu_model.into(), ..machine::Guest::default() },
+        };
+        let tlb = |cpu_model: &str| MachineSpec::default().cpu(&machine(cpu_model)).expect("a CPU").tlb;
+        assert_eq!(tlb(""), Some(Tlb::default()));
+        assert_eq!(tlb("tlb-model=on"), None);
+    }
 
     #[test]
     fn only_our_machine_counts_and_only_in_turns() {

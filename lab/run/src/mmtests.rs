@@ -148,7 +148,8 @@ pub fn run(ctx: &Context, request: &Request) -> Result<Option<Report>> {
     check_limit(request.limit)?;
     let list = build::list(ctx)?;
     let chosen = choose(&list, &request.tests, request.short)?;
-    let site = GuestSite::new(request.spec()).with_packages(build::packages());
+    let site =
+        GuestSite::new(request.spec()).with_packages(build::packages()).with_shape(request.cpus, NODES);
     let session = Session::open(ctx, site, Vec::new(), Some(&request.output.out))?;
     let images = session.executor.images.clone().with(build::archive(ctx)?);
     let guest = Guest { images, ..session.executor.clone() };

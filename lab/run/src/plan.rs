@@ -222,6 +222,13 @@ impl Matrix {
             return Err(Error::usage("controls are not recorded: their figures are promised")
                 .remedy("name other workloads beside them, or leave out --record"));
         }
+        let is_named = |workload: &&&Workload| self.workloads.contains(&workload.name);
+        if let Some((workload, why)) =
+            chosen.iter().filter(is_named).find_map(|workload| Some((workload, workload.refusal.as_ref()?)))
+        {
+            return Err(Error::usage(format!("{} {why}", workload.name))
+                .remedy("choose another workload, or a kernel of a machine that has it"));
+        }
         let mut plan = Plan::default();
         let each = self.settings_each();
         for &vcpus in &self.vcpus {
@@ -273,11 +280,17 @@ impl Matrix {
                     // Not a gap in the measurement: with fewer threads the workload does not exist.
                     continue;
                 }
-                if needs_nodes && vcpus.min(nodes) < 2 {
+                if needs_nodes && workload.refusal.is_none() && vcpus.min(nodes) < 2 {
                     if !is_first {
                         continue;
                     }
                     plan.skips.push(skip("needs 2 NUMA nodes, and so 2 CPUs".into()));
+                    continue;
+                }
+                if let Some(why) = &workload.refusal {
+                    if is_first {
+                        plan.skips.push(skip(why.clone()));
+                    }
                     continue;
                 }
                 let mut job = self.job(workload, threads);

@@ -76,6 +76,28 @@ fn node_workloads_boot_a_machine_of_their_own() {
     assert!(plan.skips.is_empty());
 }
 
+/// In a group it is a skip with its reason; named, a mistake.
+#[test]
+fn what_cannot_run_there_is_not_planned() {
+    let mut catalog = catalog();
+    for workload in &mut catalog.workloads {
+        workload.refusal = (workload.name == "apache").then(|| "has no place".into());
+    }
+    let matrix = |names: &[&str]| Matrix {
+        workloads: names.iter().map(|name| name.to_string()).collect(),
+        vcpus: vec![1],
+        ..matrix()
+    };
+    let plan = matrix(&["control", "app"]).plan(&catalog).expect("plans");
+    assert_eq!(plan.boots.len(), 1);
+    assert!(plan.boots[0].jobs.iter().all(|job| job.workload == "zero"), "{plan:?}");
+    assert_eq!(plan.skips.len(), 1);
+    assert_eq!((plan.skips[0].workload.as_str(), plan.skips[0].reason.as_str()), ("apache", "has no place"));
+    let error = matrix(&["zero", "apache"]).plan(&catalog).expect_err("refused");
+    assert_eq!((error.kind, error.message.as_str()), (Kind::Usage, "apache has no place"));
+    assert!(error.remedy.is_some());
+}
+
 #[test]
 fn what_is_left_out_is_neither_run_nor_skipped() {
     let mut matrix = matrix();

@@ -109,6 +109,14 @@ impl Accel {
     }
 }
 
+/// The value of `-machine`.
+fn machine(shape: &Guest, boot: &Boot) -> String {
+    match shape.machine_cost.as_str() {
+        more if boot.is_timed_by_instructions() && !more.is_empty() => format!("{},{more}", shape.machine),
+        _ => shape.machine.clone(),
+    }
+}
+
 /// The value of `-cpu`.
 pub fn cpu_model(shape: &Guest, accel: Accel, cpu: &Cpu, boot: &Boot) -> String {
     if accel == Accel::Kvm {
@@ -117,6 +125,7 @@ pub fn cpu_model(shape: &Guest, accel: Accel, cpu: &Cpu, boot: &Boot) -> String 
     let tlb = cpu.tlb.as_ref().map(|tlb| tlb.cpu_flags());
     let words = [
         Some(shape.cpu.as_str()),
+        Some(shape.cpu_model.as_str()),
         boot.cost.then_some(shape.cpu_cost.as_str()),
         (!cpu.la57).then_some(shape.cpu_without_la57.as_str()),
         tlb.as_deref(),
@@ -129,7 +138,7 @@ pub fn cpu_model(shape: &Guest, accel: Accel, cpu: &Cpu, boot: &Boot) -> String 
 pub fn arguments(hardware: &Hardware, boot: &Boot) -> Vec<OsString> {
     let mut args = Words(Vec::new());
     args.put(&["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
-    args.put(&["-machine", &hardware.shape.machine, "-accel", &hardware.accel.argument()]);
+    args.put(&["-machine", &machine(hardware.shape, boot), "-accel", &hardware.accel.argument()]);
     args.put(&["-cpu", &cpu_model(hardware.shape, hardware.accel, &hardware.cpu, boot)]);
     args.put(&["-smp", &topology(boot.vcpus, boot.nodes)]);
     // QEMU wants the nodes' memory to add up.
@@ -244,6 +253,11 @@ mod tests {
             cpu_cost: "-erms,-fsrm".into(),
             cpu_count: "tlb-count=on".into(),
             cpu_without_la57: "-la57".into(),
+            machine_cost: String::new(),
+            cpu_model: String::new(),
+            cpus_max: None,
+            memory_mib: None,
+            memory_mib_max: None,
             port_bus: "virtio-serial-pci".into(),
             words: "console=ttyS0".into(),
             words_cost: "nolapic_timer".into(),
@@ -256,7 +270,9 @@ mod tests {
     fn another_machine_has_its_own_words() {
         let other = Guest {
             machine: "g3beige".into(),
+            machine_cost: "tb-frequency=1000000000".into(),
             cpu: "604".into(),
+            cpu_model: "tlb-model=on".into(),
             port_bus: "virtio-serial".into(),
             words: "console=ttyPZ0".into(),
             ..Guest::default()
@@ -278,7 +294,9 @@ mod tests {
         };
         let words = arguments(&hardware, &boot(1, 1, true));
         let text = words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
-        assert!(text.contains("-machine g3beige") && text.contains("-cpu 604 -smp"), "{text}");
+        assert!(text.contains("-machine g3beige,tb-frequency=1000000000 -accel"), "{text}");
+        assert!(text.contains("-cpu 604,tlb-model=on -smp"), "{text}");
+        assert_eq!(machine(&other, &boot(1, 1, false)), "g3beige", "the usual time");
         assert!(text.contains("-append console=ttyPZ0 panic_on_warn=1"), "{text}");
         for word in ["ttyS0", "tsc=", "timer", "pci", "-la57", "-erms"] {
             assert!(!text.contains(word), "{word}: {text}");

@@ -11,7 +11,7 @@ use crate::machine::MachineSpec;
 use crate::request::{GuestSpec, Place, Work};
 use crate::words::Output;
 use ceasefire_artifacts::kernel::KernelImage;
-use ceasefire_artifacts::machine::{Machine, Origin};
+use ceasefire_artifacts::machine::{Guest as Shape, Machine, Origin};
 use ceasefire_base::{Kind, Progress, Verbosity};
 use ceasefire_results::parse_log;
 use std::cell::RefCell;
@@ -386,7 +386,7 @@ fn fake_guest(dir: &Path, kernel_args: &str) -> Guest {
         firmware: Vec::new(),
         slice_us_default: Some(1000),
         has_tlb_model: true,
-        guest: Default::default(),
+        guest: Shape { cpu_without_la57: "-la57".into(), ..Shape::default() },
     };
     Guest {
         kernels: vec![Variant { choice: Choice { kernel: "k".into(), mode: None }, image }],

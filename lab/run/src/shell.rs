@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A prompt inside the guest, or one command there.
 
+use crate::board::Board;
 use crate::boot::{self, Start};
 use crate::files;
 use crate::guest::{Guest, GuestSite};
@@ -21,12 +22,15 @@ use std::time::Duration;
 
 /// The guest reads lines of 64 KiB (lab/guest/guest.h).
 const COMMAND_BYTES_MAX: usize = 32 << 10;
+/// Where nothing is said.
+const CPUS: u32 = 4;
 /// PID 1 stops a command after 600 s; the rest is the boot's.
 const COMMAND_LIMIT: Duration = Duration::from_secs(700);
 
 pub struct Request {
     pub spec: GuestSpec,
-    pub cpus: u32,
+    /// `None`: as many as are usual, or as the machine has.
+    pub cpus: Option<u32>,
     pub nodes: u32,
     pub task: Task,
     pub luggage: Luggage,
@@ -41,7 +45,9 @@ pub enum Task {
 
 /// Call from the main thread: a prompt gives the terminal to the guest.
 pub fn run(ctx: &Context, request: &Request) -> Result<()> {
-    let shape = Matrix { vcpus: vec![request.cpus], nodes: Some(request.nodes), ..Matrix::default() };
+    let board = Board::of(ctx, &request.spec)?;
+    let cpus = request.cpus.unwrap_or(CPUS.min(board.cpus_max()));
+    let shape = Matrix { vcpus: vec![cpus], nodes: Some(request.nodes), ..Matrix::default() };
     shape.validate()?;
     let (mut command, mut script) = (None, None);
     match &request.task {
@@ -54,15 +60,16 @@ pub fn run(ctx: &Context, request: &Request) -> Result<()> {
         Task::Prompt => {}
     }
     // Before minutes are spent on building.
-    let luggage = request.luggage.clone().with_shell();
-    let packed = luggage::pack(ctx, &luggage, script.as_ref(), &request.spec.machine)?;
+    let luggage = request.luggage.clone().with_shell(board.processor());
+    let packed = luggage::pack(ctx, &luggage, script.as_ref(), &board, &request.spec.machine)?;
     if let Some(name) = packed.as_ref().and_then(|packed| packed.program.as_ref()) {
         command = Some(exec::quote(format!("./{name}").as_ref()));
     }
     command.as_deref().map_or(Ok(()), check_command)?;
-    let site = GuestSite::new(request.spec.clone()).with_luggage(packed.as_ref());
+    let site =
+        GuestSite::new(request.spec.clone()).with_luggage(packed.as_ref()).with_shape(cpus, request.nodes);
     let session = Session::open(ctx, site, Vec::new(), None)?;
-    let shell = Shell { guest: &session.executor, boot: Boot::new(request.cpus, request.nodes) };
+    let shell = Shell { guest: &session.executor, boot: Boot::new(cpus, request.nodes) };
     match command {
         Some(line) => shell.command(ctx, &line),
         None => shell.prompt(ctx),

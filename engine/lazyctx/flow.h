@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Lazy contexts: what is done in which order. Included by one C file of each host, which
+ * supplies, before:
+ *
+ *   struct lazyctx_space		an address space (a macro may stand for the struct's name)
+ *   lazyctx_id(space), lazyctx_owes(space)	its id; LAZYCTX_OWES or 0: to be assigned to, too
+ *   lazyctx_table()			the hash table: entries of two words
+ *   lazyctx_flush_tlb()		drops every entry of the TLBs
+ *   lazyctx_load_segments(space)	the segment registers, if lazyctx_must_load()
+ *   lazyctx_flush_pages(space, start, end)	takes hashed pages out of hash table and TLBs; clears their HASHPTE
+ *   lazyctx_forget_pages(space, start, end)	clears their HASHPTE, and that is all
+ *   lazyctx_first_hashed(space, start, end)	the first page with HASHPTE, or @end
+ *   lazyctx_estimate_hashed(space, start, end)	how many pages have it, about
+ *   lazyctx_hashed(space)		how many pages of @space have an entry, at most
+ *   lazyctx_start_count(space)		none has, from now on
+ *   lazyctx_uncount(space, pages)	so many less
+ *
+ * and what the debug kernel looks at:
+ *   lazyctx_check_id(id)		it was free: it has no entry
+ *   lazyctx_check_space(space)		its id is new: no entry, and segment registers as they must be
+ *   lazyctx_check_marks(space, start, end)	no page has HASHPTE
+ *   lazyctx_check_page(space, page)	it has no entry
+ *
+ *   LAZYCTX_NO_PAGE			more than any page, by more than a gap
+ *
+ * Pages are numbers here. One CPU, and nobody else comes in between while one of these
+ * functions runs: interrupts are off, or their handlers change none of it.
+ */
+#ifndef LAZYCTX_FLOW_H
+#define LAZYCTX_FLOW_H
+
+/* Why an id was renewed: the last one is none. */
+enum lazyctx_why { LAZYCTX_ZAP, LAZYCTX_RANGE, LAZYCTX_FORK, LAZYCTX_EXIT, LAZYCTX_DEBT, LAZYCTX_WHYS };
+
+struct lazyctx_stat {
+	u64 renewals[LAZYCTX_WHYS];
+	u64 taken, reuses;	/* ids; of these, those that had been retired before */
+	u64 passes, reclaimed;	/* whole passes; entries that they took out */
+	u64 sweeps;		/* ids ran out */
+	u64 purges;		/* and none was retired */
+};
+
+/* What was unmapped in one hold of a page-table lock: pages that follow each other, nearly. */
+#define LAZYCTX_GAP_MAX	4u
+
+struct lazyctx_run {
+	bool is_open;
+	bool is_exit;		/* of a space that nobody uses any more */
+	bool has_pages;
+	u32 start, end;		/* of the last stretch */
+	u32 gaps;		/* pages without HASHPTE in it */
+	u32 before;		/* pages with HASHPTE before it: flushed, or will be by a new id */
+	u32 map_start, map_end;	/* the mapping that is about to be unmapped, or a part of it */
+	bool is_map_new;	/* nothing of it was unmapped so far */
+	struct lazyctx_space *space;
+};
+
+struct lazyctx {
+	struct lazyctx_ids ids;
+	struct lazyctx_policy policy;
+	struct lazyctx_run run;
+	struct lazyctx_stat stat;
+	u32 slots;		/* of the hash table */
+	u32 cursor;		/* the slot where the pass goes on */
+	u32 zombie_slots;	/* entries of retired ids, at most: without those of @leaver_slots */
+	u32 leaver_slots;
+	u32 credit;		/* entries that may become zombies until idle time has made room */
+	u32 credit_max;		/* no limit: ~0 */
+	u32 owing;		/* spaces that owe a new id */
+};
+
+/* Look at @slots more. Return: whether the pass has ended. */
+static bool lazyctx_pass_step(struct lazyctx *lc, u32 slots)
+{
+	u32 end = lc->slots - lc->cursor < slots ? lc->slots : lc->cursor + slots;
+	u32 *entry = lazyctx_table() + 2 * lc->cursor;
+	const u32 *live = lc->ids.live;
+	u32 known = lc->ids.words * 32;
+	u32 cleared = 0, left;
+
+	for (left = end - lc->cursor; left; left--, entry += 2) {
+		u32 word = *entry, id;
+
+		if (!(word & LAZYCTX_VALID))
+			continue;
+		/* Half of them are not valid: the compiler is not to compute their ids ahead. */
+		__asm__ volatile("" : "+r" (word));
+		id = lazyctx_entry_id(word);
+		/* One that is not Linux's is nobody's to reclaim. */
+		if (id >= known || lazyctx_bit(live, id))
+			continue;
+		*entry = 0;
+		cleared++;
+	}
+	lc->stat.reclaimed += cleared;
+	lc->leaver_slots -= cleared < lc->leaver_slots ? cleared : lc->leaver_slots;
+	lc->cursor = end;
+	if (end < lc->slots)
+		return false;
+	lazyctx_scanned(&lc->ids);
+	if (!lazyctx_broken(LAZYCTX_TLB_KEPT))
+		lazyctx_flush_tlb();
+	lazyctx_end_pass(&lc->ids);
+	lc->stat.passes++;
+	lc->leaver_slots = 0;
+	lc->cursor = 0;
+	return true;
+}
+
+/* Return: whether there was anything to do. */
+static bool lazyctx_reclaim(struct lazyctx *lc, u32 slots)
+{
+	if (lc->ids.pass == LAZYCTX_NO_PASS) {
+		if (!lazyctx_begin_pass(&lc->ids))
+			return false;
+		lc->leaver_slots = lc->zombie_slots;
+		lc->zombie_slots = 0;
+		lc->cursor = 0;
+	}
+	lazyctx_pass_step(lc, slots);
+	return true;
+}
+
+/* Takes out everything that is retired. */
+static void lazyctx_sweep(struct lazyctx *lc)
+{
+	/* The pass that is under way leaves what was retired since it began. */
+	while (lazyctx_reclaim(lc, lc->slots))
+		;
+}
+
+/* Return: a free id, live now, or LAZYCTX_NONE. */
+static u32 lazyctx_find_id(struct lazyctx *lc)
+{
+	u32 id = lazyctx_take(&lc->ids);
+
+	if (id == LAZYCTX_NONE) {
+		lc->stat.sweeps++;
+		lazyctx_sweep(lc);
+		id = lazyctx_take(&lc->ids);
+	}
+	if (id != LAZYCTX_NONE) {
+		lc->stat.taken++;
+		lc->stat.reuses += lazyctx_bit(lc->ids.worn, id);
+		lazyctx_check_id(id);
+	}
+	return id;
+}
+
+/* No id is left, all are live: take the entries of this one out, wherever they are. */
+static void lazyctx_purge(struct lazyctx *lc, struct lazyctx_space *space)
+{
+	u32 *entry = lazyctx_table();
+	u32 i;
+
+	for (i = 0; i < lc->slots; i++, entry += 2) {
+		if (*entry & LAZYCTX_VALID && lazyctx_entry_id(*entry) == lazyctx_id(space))
+			*entry = 0;
+	}
+	lazyctx_flush_tlb();
+	lc->stat.purges++;
+}
+
+/* Flush the whole of @space. Its pages' HASHPTE may stay set: that costs a search in vain each. */
+static void lazyctx_renew(struct lazyctx *lc, struct lazyctx_space *space, enum lazyctx_why why)
+{
+	u32 old = lazyctx_id(space), id = lazyctx_find_id(lc);
+
+	if (id == LAZYCTX_NONE) {
+		lazyctx_purge(lc, space);
+	} else {
+		u32 hashed = lazyctx_hashed(space);
+
+		lc->zombie_slots += hashed;
+		if (lc->credit_max != ~0u)
+			lc->credit -= hashed < lc->credit ? hashed : lc->credit;
+		lazyctx_id(space) = id;
+		lazyctx_load_segments(space);
+		lazyctx_retire(&lc->ids, old);
+	}
+	lazyctx_start_count(space);
+	if (lazyctx_owes(space)) {
+		lazyctx_owes(space) = 0;
+		lc->owing--;
+	}
+	lc->stat.renewals[why]++;
+	lazyctx_check_space(space);
+}
+
+/*
+ * Zombies cost whoever loads or flushes what lies behind them. Idle time takes them out for
+ * nothing, so as many may be made as it can be trusted to take. Else Linux's way is taken. A
+ * renewal makes zombies of all entries of an address space.
+ */
+static inline bool lazyctx_affords(const struct lazyctx *lc, u32 total)
+{
+	return total <= lc->credit;
+}
+
+/* Hardly an address space has fewer entries than these. */
+#define LAZYCTX_CREDIT_MIN	128u
+
+/* Is there anything for which a new id may be worth it? */
+static inline bool lazyctx_may_renew(const struct lazyctx *lc)
+{
+	return lc->policy.renews && lc->credit >= LAZYCTX_CREDIT_MIN;
+}
+
+/* The CPU is idle. Return: whether there was anything to do. */
+static bool lazyctx_idle_step(struct lazyctx *lc, u32 slots)
+{
+	if (lazyctx_reclaim(lc, slots))
+		return true;
+	lc->credit = lc->credit_max;
+	return false;
+}
+
+/*
+ * Entries of @space are left that no HASHPTE tells of: it owes a new id, at its next flush
+ * of whatever kind, and before any of its pages is freed.
+ */
+static void lazyctx_owe(struct lazyctx *lc, struct lazyctx_space *space)
+{
+	if (!lazyctx_owes(space))
+		lc->owing++;
+	lazyctx_owes(space) = LAZYCTX_OWES;
+}
+
+/* Pages from @start to @end are about to be unmapped, or some of them, one page table after the other. */
+static inline void lazyctx_note_map(struct lazyctx *lc, u32 start, u32 end)
+{
+	lc->run.map_start = start;
+	lc->run.map_end = end;
+	lc->run.is_map_new = true;
+}
+
+/* Unmapping begins: a page-table lock was taken. */
+static inline void lazyctx_open_run(struct lazyctx *lc)
+{
+	lc->run.is_open = true;
+}
+
+/*
+ * Is a new id worth it, for all that was unmapped so far? A mapping is unmapped one page table
+ * after the other: what is left of one that is unmapped from its beginning will follow.
+ */
+static bool lazyctx_run_pays(struct lazyctx *lc)
+{
+	struct lazyctx_run *run = &lc->run;
+	u32 total, rest;
+
+	if (lazyctx_owes(run->space))
+		return true;
+	if (!run->is_exit && run->before <= lc->policy.cutoff)
+		return false;
+	total = lazyctx_hashed(run->space);
+	if (!lazyctx_affords(lc, total))
+		return false;
+	if (run->is_exit)
+		return true;
+	rest = run->map_end > run->end ? run->map_end - run->end : 0;
+	total -= rest < total ? rest : total;
+	return lazyctx_pays(&lc->policy, lc->policy.zap_saved, run->before, total);
+}
+
+/* What the run holds so far is flushed now, or by the new id that it has come to be worth. */
+static bool lazyctx_end_stretch(struct lazyctx *lc)
+{
+	struct lazyctx_run *run = &lc->run;
+	struct lazyctx_space *space = run->space;
+	u32 hashed = run->end - run->start - run->gaps;
+	bool pays;
+
+	/* What was flushed page by page still counts: more of the same is to be expected. */
+	run->before += hashed;
+	pays = lazyctx_run_pays(lc);
+	if (!pays) {
+		lazyctx_flush_pages(space, run->start, run->end);
+		lazyctx_uncount(space, hashed);
+	} else if (!run->is_exit && !lazyctx_broken(LAZYCTX_HASHPTE_LEFT)) {
+		/* An exiting space's page tables are freed with their bits. */
+		lazyctx_forget_pages(space, run->start, run->end);
+	}
+	if (!run->is_exit)
+		lazyctx_check_marks(space, run->start, run->end);
+	return pays;
+}
+
+/* One page has changed; it may have HASHPTE. */
+static void lazyctx_flush_one(struct lazyctx *lc, struct lazyctx_space *space, u32 page)
+{
+	if (lazyctx_owes(space) && !lazyctx_broken(LAZYCTX_DEBT_FORGOTTEN))
+		lazyctx_renew(lc, space, LAZYCTX_DEBT);
+	if (lazyctx_first_hashed(space, page, page + 1) == page) {
+		lazyctx_flush_pages(space, page, page + 1);
+		lazyctx_uncount(space, 1);
+	}
+	lazyctx_check_page(space, page);
+}
+
+/* @page was unmapped and has HASHPTE; lazyctx_note_next() was false. The lock is held. */
+static void lazyctx_note_page(struct lazyctx *lc, struct lazyctx_space *space, u32 page, bool is_exit)
+{
+	struct lazyctx_run *run = &lc->run;
+
+	if (!run->is_open) {
+		lazyctx_flush_one(lc, space, page);
+		return;
+	}
+	if (run->is_map_new) {
+		run->is_map_new = false;
+		/* If it does not begin where the mapping does, a part of it is meant. */
+		if (page - run->map_start > (run->map_end - run->map_start) / 8)
+			run->map_end = 0;
+	}
+	if (!run->has_pages)
+		run->before = 0;
+	else if (lazyctx_end_stretch(lc))
+		lazyctx_owe(lc, space);
+	run->has_pages = true;
+	run->is_exit = is_exit;
+	run->space = space;
+	run->start = page;
+	run->end = page + 1;
+	run->gaps = 0;
+}
+
+/* ... and the next page, or one soon after it. The fast way. Return: whether that was it. */
+static inline bool lazyctx_note_next(struct lazyctx_run *run, u32 page)
+{
+	u32 gap = page - run->end;
+
+	if (gap >= LAZYCTX_GAP_MAX)
+		return false;
+	run->gaps += gap;
+	run->end = page + 1;
+	return true;
+}
+
+/* The page-table lock is about to be dropped. */
+static void lazyctx_close_run(struct lazyctx *lc)
+{
+	struct lazyctx_run *run = &lc->run;
+	struct lazyctx_space *space = run->space;
+
+	if (run->has_pages) {
+		if (lazyctx_end_stretch(lc))
+			lazyctx_owe(lc, space);
+		/* Nobody uses an exiting space: one new id when all of it is unmapped. */
+		if (lazyctx_owes(space) && !run->is_exit)
+			lazyctx_renew(lc, space, LAZYCTX_ZAP);
+	}
+	run->is_open = false;
+	run->has_pages = false;
+	run->end = LAZYCTX_NO_PAGE;
+}
+
+static inline bool lazyctx_range_pays(const struct lazyctx *lc, u32 hashed, u32 total)
+{
+	return lazyctx_affords(lc, total) && lazyctx_pays(&lc->policy, lc->policy.range_saved, hashed, total);
+}
+
+/* Pages of a range have changed, and may have been used by others since. */
+static void lazyctx_flush_range(struct lazyctx *lc, struct lazyctx_space *space, u32 start, u32 end)
+{
+	u32 hashed, total;
+
+	if (lazyctx_owes(space)) {
+		lazyctx_forget_pages(space, start, end);
+		lazyctx_renew(lc, space, LAZYCTX_DEBT);
+		return;
+	}
+	start = lazyctx_first_hashed(space, start, end);
+	if (start == end)
+		return;
+	hashed = end - start;
+	if (hashed > lc->policy.cutoff) {
+		total = lazyctx_hashed(space);
+		/* First as if all were hashed: most ranges are short. */
+		if (lazyctx_range_pays(lc, hashed, total)) {
+			hashed = lazyctx_estimate_hashed(space, start, end);
+			if (lazyctx_range_pays(lc, hashed, total)) {
+				if (!lazyctx_broken(LAZYCTX_HASHPTE_LEFT))
+					lazyctx_forget_pages(space, start, end);
+				lazyctx_renew(lc, space, LAZYCTX_RANGE);
+				lazyctx_check_marks(space, start, end);
+				return;
+			}
+		}
+	}
+	lazyctx_flush_pages(space, start, end);
+	lazyctx_uncount(space, hashed);
+}
+
+/* The access bit of @page, which has HASHPTE, was cleared: nobody waits for this flush. */
+static inline void lazyctx_flush_young(struct lazyctx *lc, struct lazyctx_space *space, u32 page)
+{
+	if (lazyctx_broken(LAZYCTX_YOUNG_RENEWS))
+		lazyctx_renew(lc, space, LAZYCTX_RANGE);
+	else
+		lazyctx_flush_pages(space, page, page + 1);
+}
+
+/*
+ * All of it has changed: it was copied (@is_exit: or unmapped for good). Return: whether that
+ * was it. Else its pages are to be flushed one by one.
+ */
+static bool lazyctx_flush_space(struct lazyctx *lc, struct lazyctx_space *space, bool is_exit)
+{
+	if (!lazyctx_owes(space) && (!lc->policy.renews || !lazyctx_affords(lc, lazyctx_hashed(space))))
+		return false;
+	if (is_exit && lazyctx_broken(LAZYCTX_EXIT_UNFLUSHED))
+		return true;
+	/* What was hashed of an exiting space made it owe. */
+	if (lazyctx_owes(space) || !is_exit)
+		lazyctx_renew(lc, space, is_exit ? LAZYCTX_EXIT : LAZYCTX_FORK);
+	return true;
+}
+
+#endif

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Boot parameter lazyctx=, /sys/kernel/mm/lazyctx/, /sys/kernel/debug/lazyctx/.
+ *
+ * Switched off, whatever is retired is taken out first: nothing is left of it then.
+ */
+
+#define pr_fmt(fmt) "lazyctx: " fmt
+
+#include <linux/debugfs.h>
+#include <linux/delay.h>
+#include <linux/init.h>
+#include <linux/kobject.h>
+#include <linux/mutex.h>
+#include <linux/seq_file.h>
+#include <linux/string.h>
+#include <linux/sysfs.h>
+
+#include "lazyctx.h"
+
+#define CUTOFF			20	/* the paper's */
+/* Instructions, as counted on an emulated 604. */
+#define ZAP_SAVED		40
+#define RANGE_SAVED		25
+#define LOST			230
+#define ZOMBIE_PERCENT_MAX	3
+
+DEFINE_STATIC_KEY_FALSE(lazyctx_count_key);
+
+static const char * const mode_names[LAZYCTX_MODES] = {
+	[LAZYCTX_OFF] = "off",
+	[LAZYCTX_SEARCH] = "search",
+	[LAZYCTX_LAZY] = "lazy",
+	[LAZYCTX_LAZY_IDLE] = "lazy-idle",
+	[LAZYCTX_LAZY_LIVE] = "lazy-live",
+};
+
+static DEFINE_MUTEX(mode_lock);
+static enum lazyctx_mode mode;
+static int boot_mode __initdata;
+static bool is_counting;	/* also where the mode is off */
+static unsigned int cutoff = CUTOFF, lost = LOST, zombie_percent_max = ZOMBIE_PERCENT_MAX;
+
+enum lazyctx_mode lazyctx_mode(void)
+{
+	return READ_ONCE(mode);
+}
+
+static void set_policy(enum lazyctx_mode wanted)
+{
+	struct lazyctx_policy policy = {
+		.renews = wanted >= LAZYCTX_LAZY,
+		.by_live = wanted == LAZYCTX_LAZY_LIVE,
+		.cutoff = cutoff,
+		.zap_saved = ZAP_SAVED,
+		.range_saved = RANGE_SAVED,
+		.lost = lost,
+	};
+
+	lazyctx_set_policy(&policy, wanted == LAZYCTX_LAZY_LIVE ? zombie_percent_max : 100,
+			   wanted == LAZYCTX_SEARCH);
+}
+
+static void set_counting(void)
+{
+	bool wanted = is_counting || mode != LAZYCTX_OFF;
+
+	if (wanted)
+		static_branch_enable(&lazyctx_count_key);
+	else
+		static_branch_disable(&lazyctx_count_key);
+}
+
+static int set_mode(enum lazyctx_mode wanted)
+{
+	/* A 603 searches no hash table. */
+	if (wanted != LAZYCTX_OFF && !mmu_has_feature(MMU_FTR_HPTE_TABLE))
+		return -EOPNOTSUPP;
+	mutex_lock(&mode_lock);
+	if (wanted != mode) {
+		bool was_lazy = mode >= LAZYCTX_LAZY, was_off = mode == LAZYCTX_OFF;
+
+		if (was_off)
+			static_branch_enable(&lazyctx_key);
+		WRITE_ONCE(mode, wanted);
+		set_counting();
+		if (wanted >= LAZYCTX_LAZY && !was_lazy)
+			lazyctx_start();
+		set_policy(wanted);
+		if (wanted < LAZYCTX_LAZY && was_lazy) {
+			/* Nobody begins to owe a new id any more; who owes one is in a system call. */
+			while (lazyctx_owing())
+				msleep(20);
+			lazyctx_stop();
+		}
+		if (wanted == LAZYCTX_OFF)
+			static_branch_disable(&lazyctx_key);
+		pr_info("%s\n", mode_names[wanted]);
+	}
+	mutex_unlock(&mode_lock);
+	return 0;
+}
+
+static ssize_t mode_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%s\n", mode_names[lazyctx_mode()]);
+}
+
+static ssize_t mode_store(struct kobject *kobj, struct kobj_attribute *attr,
+			  const char *buf, size_t count)
+{
+	int wanted = sysfs_match_string(mode_names, buf), err;
+
+	if (wanted < 0)
+		return wanted;
+	err = set_mode(wanted);
+	return err ?: count;
+}
+
+static ssize_t store_number(const char *buf, size_t count, unsigned int *to, unsigned int min, unsigned int max)
+{
+	unsigned int value;
+	int err = kstrtouint(buf, 0, &value);
+
+	if (err)
+		return err;
+	if (value < min || value > max)
+		return -EINVAL;
+	mutex_lock(&mode_lock);
+	*to = value;
+	set_policy(mode);
+	mutex_unlock(&mode_lock);
+	return count;
+}
+
+#define NUMBER_ATTR(name, min, max)									\
+static ssize_t name##_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)		\
+{													\
+	return sysfs_emit(buf, "%u\n", READ_ONCE(name));						\
+}													\
+													\
+static ssize_t name##_store(struct kobject *kobj, struct kobj_attribute *attr,				\
+			    const char *buf, size_t count)						\
+{													\
+	return store_number(buf, count, &name, min, max);						\
+}													\
+static struct kobj_attribute name##_attr = __ATTR_RW(name)
+
+/* Pages: no more than these are flushed one by one. */
+NUMBER_ATTR(cutoff, 0, 1 << 20);
+/* lazy-live: instructions that it costs to load a page again that was lost. */
+NUMBER_ATTR(lost, 1, 100000);
+/* lazy-live: so much of the hash table may be filled by zombies before the CPU must have been idle. */
+NUMBER_ATTR(zombie_percent_max, 1, 100);
+
+static struct kobj_attribute mode_attr = __ATTR_RW(mode);
+static struct attribute *lazyctx_attrs[] = {
+	&mode_attr.attr, &cutoff_attr.attr, &lost_attr.attr, &zombie_percent_max_attr.attr, NULL
+};
+static const struct attribute_group lazyctx_group = { .name = "lazyctx", .attrs = lazyctx_attrs };
+
+static int __init lazyctx_setup(char *arg)
+{
+	int wanted = match_string(mode_names, ARRAY_SIZE(mode_names), arg ?: "");
+
+	if (wanted < 0) {
+		pr_err("lazyctx=%s is none of: off, search, lazy, lazy-idle, lazy-live; stays off\n",
+		       arg ?: "");
+		return wanted;
+	}
+	boot_mode = wanted;
+	return 0;
+}
+early_param("lazyctx", lazyctx_setup);
+
+static int counters_show(struct seq_file *seq, void *unused)
+{
+	if (!mmu_has_feature(MMU_FTR_HPTE_TABLE))
+		return 0;
+	lazyctx_show(seq);
+	lazyctx_debug_show(seq);
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(counters);
+
+static int counting_get(void *data, u64 *value)
+{
+	*value = READ_ONCE(is_counting);
+	return 0;
+}
+
+static int counting_set(void *data, u64 value)
+{
+	if (value > 1)
+		return -EINVAL;
+	mutex_lock(&mode_lock);
+	is_counting = value;
+	set_counting();
+	mutex_unlock(&mode_lock);
+	return 0;
+}
+DEFINE_DEBUGFS_ATTRIBUTE(counting_fops, counting_get, counting_set, "%llu\n");
+
+static int __init lazyctx_init(void)
+{
+	struct dentry *dir = debugfs_create_dir("lazyctx", NULL);
+
+	debugfs_create_file("counters", 0444, dir, NULL, &counters_fops);
+	debugfs_create_file_unsafe("counting", 0600, dir, NULL, &counting_fops);
+	lazyctx_debug_init(dir);
+	if (set_mode(boot_mode))
+		pr_err("%s needs a hash table; stays off\n", mode_names[boot_mode]);
+	return sysfs_create_group(mm_kobj, &lazyctx_group);
+}
+late_initcall(lazyctx_init);

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The referenced and the changed bit. */
+#include "rules.h"
+
+#define SOURCE "OEA, page history"
+
+RULE(501, "a load sets R, and not C", SOURCE, MODEL, "load-sets-changed")
+{
+	struct page page = page_make(3, 0x123, PP_WRITE);
+
+	EXPECT_OLD(page);
+	EXPECT_BITS(page, PTE_R);
+}
+
+RULE(502, "a fetch sets R, and not C", SOURCE, MODEL, "fetch-spares-referenced")
+{
+	struct page page = page_make(3, 0x123, PP_WRITE);
+
+	EXPECT_CODE(page, OLD);
+	EXPECT_BITS(page, PTE_R);
+}
+
+RULE(503, "a store sets R and C", SOURCE, MODEL, "store-spares-changed")
+{
+	struct page page = page_make(3, 0x123, PP_WRITE);
+
+	EXPECT_OK(store_try(SUPERVISOR, page.address, NEW));
+	EXPECT_BITS(page, PTE_R | PTE_C);
+	EXPECT_NEW(page);
+}
+
+RULE(504, "a hit sets nothing", SOURCE, MODEL, "hit-sets")
+{
+	struct page page = page_make(3, 0x123, PP_WRITE);
+
+	EXPECT_OK(store_try(SUPERVISOR, page.address, OLD));
+	page.pte->r &= ~(PTE_R | PTE_C);
+	EXPECT_OLD(page);
+	EXPECT_OK(store_try(SUPERVISOR, page.address, NEW));
+	EXPECT_OK(store_try(USER, page.address, NEW));
+	EXPECT_BITS(page, 0);
+}
+
+RULE(505, "a store through an entry without C searches, and sets C", "750, changed bit", MODEL,
+     "store-trusts-entry")
+{
+	struct page page = page_make(3, 0x123, PP_WRITE);
+
+	EXPECT_OLD(page);
+	EXPECT_OK(store_try(SUPERVISOR, page.address, NEW));
+	EXPECT_BITS(page, PTE_R | PTE_C);
+	EXPECT_NEW(page);
+}
+
+RULE(506, "and it does so once, whoever stores", "750, changed bit", ORACLE, "changed-forgotten")
+{
+	struct page page = page_make(3, 0x123, PP_WRITE);
+	struct tlb_stats before = oracle_stats(), stats;
+
+	EXPECT_OLD(page);
+	for (unsigned int i = 0; i < 3; i++) {
+		EXPECT_OK(store_try(SUPERVISOR, page.address, NEW));
+		EXPECT_OK(store_try(USER, page.address, NEW));
+		EXPECT_NEW(page);
+	}
+	stats = oracle_since(&before);
+	EXPECT_STAT(stats, DATA_MISSES, 1);
+	EXPECT_STAT(stats, CHANGED_SEARCHES, 1);
+	EXPECT_STAT(stats, SEARCHES, 2);
+	EXPECT_STAT(stats, CHANGED_UPDATES, 1);
+}
+
+RULE(507, "if the search finds nothing it is a DSI, and the entry stays", "ours", MODEL, "failed-search-drops")
+{
+	struct page page = page_make(3, 0x123, PTE_R | PP_WRITE);
+
+	EXPECT_OLD(page);
+	page.pte->v = 0;
+	EXPECT_DSI(NO_PTE | IS_STORE, store_try(SUPERVISOR, page.address, NEW));
+	EXPECT_OLD(page);
+}
+
+RULE(508, "if the PTE that it finds denies the store it is a DSI, and nothing is set", "ours", MODEL,
+     "denied-sets")
+{
+	struct page page = page_make(3, 0x123, PTE_R | PP_WRITE);
+
+	EXPECT_OLD(page);
+	page.bits = PP_READ_ONLY;
+	page_repoint(&page);
+	EXPECT_DSI(IS_DENIED | IS_STORE, store_try(SUPERVISOR, page.address, NEW));
+	EXPECT_BITS(page, 0);
+	EXPECT_OLD(page);
+}
+
+RULE(509, "the entry is loaded again from what the search has found", "750, changed bit", MODEL,
+     "changed-keeps-frame")
+{
+	struct page page = page_make(3, 0x123, PTE_R | PP_WRITE);
+	uint32_t value;
+
+	EXPECT_OLD(page);
+	EXPECT_OK(load_try(USER, page.address, &value));
+	page_repoint(&page);
+	EXPECT_OK(store_try(SUPERVISOR, page.address, OTHER));
+	CHECK(*(uint32_t *)page.new == OTHER, "the store went to %s", *(uint32_t *)page.old == OTHER ? "the old frame" :
+	      "nowhere");
+	EXPECT(page, OTHER);
+	EXPECT_OK(load_try(USER, page.address + 4, &value));
+	CHECK(value == NEW, "user mode read %s", canary_name(value));
+}
+
+RULE(510, "dcbz is a store", "OEA, dcbz", MODEL, "store-trusts-entry")
+{
+	struct page page = page_make(3, 0x123, PTE_R | PP_WRITE);
+	struct page denied = page_make(3, 0x124, PTE_R | PP_READ_ONLY);
+
+	EXPECT_OLD(page);
+	EXPECT_OK(stub_try(stub_dcbz, MSR_DR, page.address, 0));
+	EXPECT_BITS(page, PTE_R | PTE_C);
+	EXPECT(page, 0);
+	EXPECT_DSI(IS_DENIED | IS_STORE, stub_try(stub_dcbz, MSR_DR, denied.address, 0));
+}
+
+RULE(511, "stwcx. is a store, if the reservation holds", "OEA, stwcx.", MODEL, "store-trusts-entry")
+{
+	struct page page = page_make(3, 0x123, PTE_R | PP_WRITE);
+
+	EXPECT_OK(stub_try(stub_stwcx, MSR_DR, page.address, NEW));
+	CHECK(journey.cr >> 29 & 1, "the reservation was lost");
+	EXPECT_BITS(page, PTE_R | PTE_C);
+	EXPECT_NEW(page);
+}
+
+RULE(512, "one that has lost it sets nothing", "OEA allows to set C; ours", MODEL, "load-sets-changed")
+{
+	struct page page = page_make(3, 0x123, PTE_R | PP_WRITE);
+
+	EXPECT_OK(stub_try(stub_stwcx_lost, MSR_DR, page.address, NEW));
+	CHECK(!(journey.cr >> 29 & 1), "the reservation holds");
+	EXPECT_BITS(page, PTE_R);
+	EXPECT_OLD(page);
+}
+
+RULE(513, "a store across two pages sets C in both", SOURCE, MODEL, "store-trusts-entry")
+{
+	struct page one = page_make(3, 0x123, PTE_R | PP_WRITE), two = page_make(3, 0x124, PTE_R | PP_WRITE);
+
+	EXPECT_OLD(one);
+	EXPECT_OLD(two);
+	EXPECT_OK(store_try(SUPERVISOR, two.address - 2, NEW));
+	EXPECT_BITS(one, PTE_R | PTE_C);
+	EXPECT_BITS(two, PTE_R | PTE_C);
+}
+
+RULE(514, "R is set again by a search, if it was cleared and the entry dropped", SOURCE, MODEL,
+     "fetch-spares-referenced")
+{
+	struct page page = page_make(3, 0x123, BITS), code = page_make(3, 0x124, BITS);
+
+	EXPECT_OLD(page);
+	EXPECT_CODE(code, OLD);
+	page.pte->r &= ~PTE_R;
+	code.pte->r &= ~PTE_R;
+	tlbie(page.address);
+	tlbie(code.address);
+	EXPECT_OLD(page);
+	EXPECT_CODE(code, OLD);
+	EXPECT_BITS(page, PTE_R | PTE_C);
+	EXPECT_BITS(code, PTE_R | PTE_C);
+}

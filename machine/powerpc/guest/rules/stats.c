@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Statistics and time: each counter moves by the right amount. */
+#include "rules.h"
+
+#define DOC "machine-powerpc.md STATS"
+
+static struct page one, two;
+
+static void nothing(void)
+{
+}
+
+static struct tlb_stats measure(void (*what)(void))
+{
+	struct tlb_stats before = oracle_stats();
+
+	what();
+	return oracle_since(&before);
+}
+
+RULE(901, "asking moves none", DOC, ORACLE, "stats-move-alone")
+{
+	struct tlb_stats stats = measure(nothing);
+
+	EXPECT_ONLY(stats, 0);
+}
+
+static void load_one(void)
+{
+	EXPECT_OLD(one);
+}
+
+RULE(902, "a miss for data: dtlb_misses, searches, found_primary, references, R, fills", DOC, ORACLE, "stats-still")
+{
+	struct tlb_stats stats;
+
+	one = page_make(3, 0x123, PP_WRITE);
+	stats = measure(load_one);
+	EXPECT_STAT(stats, DATA_MISSES, 1);
+	EXPECT_STAT(stats, SEARCHES, 1);
+	EXPECT_STAT(stats, FOUND_PRIMARY, 1);
+	EXPECT_STAT(stats, REFERENCES, 1);
+	EXPECT_STAT(stats, REFERENCED_UPDATES, 1);
+	EXPECT_STAT(stats, FILLS, 1);
+	EXPECT_ONLY(stats, STAT(DATA_MISSES) | STAT(SEARCHES) | STAT(FOUND_PRIMARY) | STAT(REFERENCES) |
+		    STAT(REFERENCED_UPDATES) | STAT(FILLS));
+}
+
+RULE(903, "a hit moves none", DOC, ORACLE, "stats-move-alone")
+{
+	struct tlb_stats stats;
+
+	one = page_make(3, 0x123, PP_WRITE);
+	EXPECT_OLD(one);
+	stats = measure(load_one);
+	EXPECT_ONLY(stats, 0);
+}
+
+static void fetch_one(void)
+{
+	EXPECT_CODE(one, OLD);
+}
+
+RULE(904, "a miss for code: itlb_misses and so on", DOC, ORACLE, "stats-still")
+{
+	struct tlb_stats stats;
+
+	one = page_make(3, 0x123, BITS);
+	stats = measure(fetch_one);
+	EXPECT_STAT(stats, CODE_MISSES, 1);
+	EXPECT_STAT(stats, SEARCHES, 1);
+	EXPECT_STAT(stats, FOUND_PRIMARY, 1);
+	EXPECT_STAT(stats, REFERENCES, 1);
+	EXPECT_STAT(stats, FILLS, 1);
+	EXPECT_ONLY(stats, STAT(CODE_MISSES) | STAT(SEARCHES) | STAT(FOUND_PRIMARY) | STAT(REFERENCES) | STAT(FILLS));
+	stats = measure(fetch_one);
+	EXPECT_ONLY(stats, 0);
+}
+
+static void store_one(void)
+{
+	EXPECT_OK(store_try(SUPERVISOR, one.address, OLD));
+}
+
+RULE(905, "a store that searches for C alone: changed_searches, no miss, no fill", DOC, ORACLE, "stats-still")
+{
+	struct tlb_stats stats;
+
+	one = page_make(3, 0x123, PTE_R | PP_WRITE);
+	EXPECT_OLD(one);
+	stats = measure(store_one);
+	EXPECT_STAT(stats, CHANGED_SEARCHES, 1);
+	EXPECT_STAT(stats, SEARCHES, 1);
+	EXPECT_STAT(stats, CHANGED_UPDATES, 1);
+	EXPECT_ONLY(stats, STAT(CHANGED_SEARCHES) | STAT(SEARCHES) | STAT(FOUND_PRIMARY) | STAT(REFERENCES) |
+		    STAT(CHANGED_UPDATES));
+}
+
+RULE(906, "a store that misses: one search sets both bits", DOC, ORACLE, "stats-still")
+{
+	struct tlb_stats stats;
+
+	one = page_make(3, 0x123, PP_WRITE);
+	stats = measure(store_one);
+	EXPECT_STAT(stats, DATA_MISSES, 1);
+	EXPECT_STAT(stats, SEARCHES, 1);
+	EXPECT_STAT(stats, REFERENCED_UPDATES, 1);
+	EXPECT_STAT(stats, CHANGED_UPDATES, 1);
+	EXPECT_STAT(stats, FILLS, 1);
+	EXPECT_STAT(stats, CHANGED_SEARCHES, 0);
+}
+
+static void denied_one(void)
+{
+	EXPECT_DSI(IS_DENIED, load_try(USER, one.address, &one.vsid));
+}
+
+RULE(907, "a search that finds a PTE which denies: denied, no fill", DOC, ORACLE, "stats-still")
+{
+	struct tlb_stats stats;
+
+	one = page_make(3, 0x123, PP_NONE);
+	stats = measure(denied_one);
+	EXPECT_STAT(stats, DATA_MISSES, 1);
+	EXPECT_STAT(stats, SEARCHES, 1);
+	EXPECT_STAT(stats, FOUND_PRIMARY, 1);
+	EXPECT_STAT(stats, DENIED, 1);
+	EXPECT_ONLY(stats, STAT(DATA_MISSES) | STAT(SEARCHES) | STAT(FOUND_PRIMARY) | STAT(REFERENCES) | STAT(DENIED));
+}
+
+static void load_other(void)
+{
+	EXPECT_OLD(two);
+}
+
+RULE(908, "evictions counts valid entries that were replaced, nothing else", DOC, ORACLE, "stats-still")
+{
+	struct tlb_stats stats;
+
+	one = page_make(3, 0x23, BITS);
+	two = page_make(3, 0x63, BITS);
+	EXPECT_OLD(one);
+	stats = measure(load_other);
+	EXPECT_STAT(stats, EVICTIONS, 0);
+	two = page_make(3, 0xa3, BITS);
+	stats = measure(load_other);
+	EXPECT_STAT(stats, EVICTIONS, 1);
+	EXPECT_STAT(stats, FILLS, 1);
+}
+
+static void drop_one(void)
+{
+	tlbie(one.address);
+}
+
+RULE(909, "tlbie, and what it dropped", DOC, ORACLE, "stats-still")
+{
+	struct tlb_stats stats;
+
+	one = page_make(3, 0x23, BITS);
+	two = page_make(3, 0x63, BITS);
+	EXPECT_OLD(one);
+	EXPECT_OLD(two);
+	EXPECT_CODE(one, OLD);
+	stats = measure(drop_one);
+	EXPECT_STAT(stats, TLBIE, 1);
+	EXPECT_STAT(stats, TLBIE_DROPPED, 3);
+	EXPECT_ONLY(stats, STAT(TLBIE) | STAT(TLBIE_DROPPED));
+	stats = measure(drop_one);
+	EXPECT_STAT(stats, TLBIE, 1);
+	EXPECT_STAT(stats, TLBIE_DROPPED, 0);
+}
+
+static void segments_write(void)
+{
+	segment_write(5, vsid(5) | SR_KP);
+	segment_write(6, vsid(6) | SR_KP);
+	segment_write(6, vsid(6) | SR_KS);
+	asm volatile("mtsr 7, %0; isync" : : "r"(vsid(8)));
+}
+
+RULE(910, "writes of segment registers, and those that changed one", DOC, ORACLE, "stats-still")
+{
+	struct tlb_stats stats = measure(segments_write);
+
+	EXPECT_STAT(stats, SEGMENT_WRITES, 4);
+	EXPECT_STAT(stats, SEGMENT_CHANGES, 2);
+	EXPECT_ONLY(stats, STAT(SEGMENT_WRITES) | STAT(SEGMENT_CHANGES));
+}
+
+RULE(911, "instructions are counted by mode", DOC, COUNT, "count-still")
+{
+	uint32_t first_user = 0, first_supervisor = 0;
+
+	one = page_make(3, 0x123, BITS);
+	for (unsigned int user = 0; user <= 2; user++) {
+		struct tlb_stats before = oracle_stats(), after;
+		uint32_t value;
+
+		for (unsigned int i = 0; i < 2; i++)
+			EXPECT_OK(load_try(i < user ? USER : SUPERVISOR, one.address, &value));
+		after = oracle_stats();
+		if (!user) {
+			first_user = after.at[USER_INSTRUCTIONS] - before.at[USER_INSTRUCTIONS];
+			first_supervisor = after.at[SUPERVISOR_INSTRUCTIONS] - before.at[SUPERVISOR_INSTRUCTIONS];
+			CHECK(!first_user && first_supervisor > 20, "at first %u and %u", first_user, first_supervisor);
+			continue;
+		}
+		/* lwz and sc change sides; the branches that choose the mode cost a few at most. */
+		CHECK(after.at[USER_INSTRUCTIONS] - before.at[USER_INSTRUCTIONS] == 2 * user, "%u in user mode",
+		      after.at[USER_INSTRUCTIONS] - before.at[USER_INSTRUCTIONS]);
+		CHECK(after.at[SUPERVISOR_INSTRUCTIONS] - before.at[SUPERVISOR_INSTRUCTIONS] <= first_supervisor + 4,
+		      "%u instead of %u in supervisor mode",
+		      after.at[SUPERVISOR_INSTRUCTIONS] - before.at[SUPERVISOR_INSTRUCTIONS], first_supervisor);
+	}
+}
+
+RULE(912, "a tick of the timebase is an instruction", "machine-powerpc.md Time", ICOUNT, "tb-frequency=16600000")
+{
+	for (uint32_t turns = 1000; turns <= 1000000; turns *= 10) {
+		uint32_t begin, end, count = turns;
+
+		asm volatile("mtctr %2; mftb %0; 1: bdnz 1b; mftb %1" : "=&r"(begin), "=r"(end) : "r"(count) : "ctr");
+		/* The loop, and one mftb */
+		CHECK(end - begin == turns + 1, "%u turns took %u ticks", turns, end - begin);
+	}
+}
