@@ -7,10 +7,10 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod guest;
+mod said;
 
 use guest::{rules, Boot, Kit, Rule, Said, Threads, Verdict};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write;
 use std::sync::Mutex;
 use std::time::Instant;
 
@@ -262,17 +262,6 @@ fn every_rule_fails_where_it_is_broken() {
     );
 }
 
-/// `X(ID, "name")`, as the list of breaks stands in machine/.
-fn mutants_in(text: &str) -> impl Iterator<Item = &str> {
-    text.lines().filter_map(|line| {
-        let (_, rest) = line.split_once("X(")?;
-        let (id, rest) = rest.split_once(", \"")?;
-        let is_id = id.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
-        let name = rest.split_once("\")")?.0;
-        (is_id && !id.is_empty() && name != "none").then_some(name)
-    })
-}
-
 #[test]
 fn every_break_that_the_machine_knows_is_used() {
     let kit = Kit::new();
@@ -283,7 +272,7 @@ fn every_break_that_the_machine_knows_is_used() {
     for part in ["overlay", "patches"] {
         for file in ceasefire_artifacts::hash::files(&machine.join(part)).expect("machine/ is there") {
             let text = std::fs::read(machine.join(part).join(file)).expect("a file of machine/");
-            known.extend(mutants_in(&String::from_utf8_lossy(&text)).map(str::to_string));
+            known.extend(said::breaks_in(&String::from_utf8_lossy(&text)).map(str::to_string));
         }
     }
     assert!(!known.is_empty(), "no list of breaks in machine/");
@@ -469,29 +458,12 @@ fn page_of(rules: &[Rule]) -> String {
          (`make machine-fuzz`: five minutes).\n\n\
          `UPDATE_EXPECT=1 make test-machine` writes this page; a test compares it with the source.\n\n",
     );
-    for rule in rules {
-        let needs: Vec<&str> = rule.needs.iter().map(|need| need_in_words(need)).collect();
-        let needs = if needs.is_empty() { String::new() } else { format!("; needs {}", needs.join(", ")) };
-        write!(
-            page,
-            "- {}: {}\n  {}{needs}; fails under {}\n",
-            rule.number, rule.name, rule.source, rule.killer
-        )
-        .expect("a string takes everything");
-    }
+    page.extend(rules.iter().map(|rule| rule.entry(need_in_words)));
     page
 }
 
 #[test]
 fn the_page_lists_the_rules() {
     let rules = rules(&Kit::new());
-    let numbers: Vec<u32> = rules.iter().map(|rule| rule.number).collect();
-    assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]), "the rules are not in order: {numbers:?}");
-    let path = common::root().join(PAGE);
-    let page = page_of(&rules);
-    if std::env::var_os("UPDATE_EXPECT").is_some() {
-        std::fs::write(&path, &page).expect("the page");
-    }
-    let found = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(found == page, "{PAGE} is not what the guest says: UPDATE_EXPECT=1 make test-machine");
+    said::check_page(&common::root().join(PAGE), &page_of(&rules), &rules);
 }

@@ -16,6 +16,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// Holds a folder for each machine, and base.toml: QEMU's source is the same for all.
+const ROOM: &str = "machine";
 /// The folder of machine/ where no kernel decides.
 pub const USUAL: &str = "x86_64";
 const PACKAGES: [&str; 6] = ["gcc", "binutils", "make", "patch", "xz-utils", "dpkg-dev"];
@@ -162,7 +164,7 @@ pub fn guest(context: &Context, name: &str) -> Result<Guest> {
 }
 
 fn directory(context: &Context, name: &str) -> PathBuf {
-    context.root.join("machine").join(name)
+    context.root.join(ROOM).join(name)
 }
 
 /// The Debian packages that building it needs.
@@ -179,7 +181,7 @@ fn packages_of(spec: &MachineSpec) -> Vec<String> {
 pub fn build(context: &Context, name: &str) -> Result<Machine> {
     let dir = directory(context, name);
     let spec = MachineSpec::read(context, name)?;
-    let base = Base::read(&dir)?;
+    let base = Base::read(&context.root.join(ROOM))?;
     let changes = Changes::of_groups(&dir, &spec.series, vec![Layer::all(dir.join("overlay"))?])?;
     let source = source(context, &base, PackageKind::Source)?;
     let packages = packages_of(&spec);

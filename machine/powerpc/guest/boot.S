@@ -138,7 +138,8 @@ journey_go:
 
 	/* The accesses that a journey goes to; in real mode as far as the code is concerned */
 	.globl	stub_load, stub_store, stub_dcbz, stub_stwcx, stub_stwcx_lost, stub_tlbie, stub_oracle, stub_tlbia
-	.globl	stub_load_twice
+	.globl	stub_load_twice, stub_dcbi, stub_dcbf, stub_dcbst, stub_icbi, stub_dcbt, stub_dcbtst, stub_lmw, stub_stmw
+	.globl	stub_stwcx_dropped, stub_stwcx_unmapped
 stub_load:
 	lwz	3, 0(4)
 	sc
@@ -158,6 +159,58 @@ stub_stwcx_lost:
 	addi	6, 4, 64
 	lwarx	5, 0, 6
 	stwcx.	3, 0, 4
+	sc
+	/* The entry goes between the two. */
+stub_stwcx_dropped:
+	lwarx	5, 0, 4
+	tlbie	4
+	stwcx.	3, 0, 4
+	sc
+	/* So does the PTE, whose first word is at r3. */
+stub_stwcx_unmapped:
+	lwarx	5, 0, 4
+	li	6, 0
+	mfmsr	7
+	li	8, MSR_DR
+	andc	8, 7, 8
+	mtmsr	8
+	isync
+	stw	6, 0(3)
+	sync
+	tlbie	4
+	sync
+	mtmsr	7
+	isync
+	stwcx.	3, 0, 4
+	sc
+stub_dcbi:
+	dcbi	0, 4
+	sc
+stub_dcbf:
+	dcbf	0, 4
+	sc
+stub_dcbst:
+	dcbst	0, 4
+	sc
+stub_icbi:
+	icbi	0, 4
+	sc
+stub_dcbt:
+	dcbt	0, 4
+	sc
+stub_dcbtst:
+	dcbtst	0, 4
+	sc
+	/* Two words; the second is what counts. */
+stub_lmw:
+	lmw	30, 0(4)
+	mr	3, 31
+	sc
+	/* r3 twice */
+stub_stmw:
+	mr	30, 3
+	mr	31, 3
+	stmw	30, 0(4)
 	sc
 stub_tlbie:
 	tlbie	4

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Random loads, stores, fetches, tlbie, mtsr and changes of PTEs, compared at each step with a model of the TLBs that
- * was written apart from the machine's: what is read, what is raised, R and C in memory, what the oracle finds in the
- * whole TLBs, and every counter.
+ * Random loads, stores, fetches, tlbie, mtsr and changes of PTEs, compared with a model of the TLBs that was written
+ * apart from the machine's: at each step what is read, what is raised, R and C in memory, and what the oracle finds in
+ * the whole TLBs; every 16 steps all counters.
  */
 #include "rules.h"
 

@@ -56,7 +56,9 @@ uint32_t jump_try(enum mode mode, uint32_t address, uint32_t *value);
 /* One of boot.S's stubs. */
 uint32_t stub_try(void (*stub)(void), uint32_t msr, uint32_t address, uint32_t value);
 void stub_load(void), stub_store(void), stub_dcbz(void), stub_stwcx(void), stub_stwcx_lost(void), stub_tlbie(void),
-	stub_tlbia(void), stub_oracle(void), stub_load_twice(void);
+	stub_tlbia(void), stub_oracle(void), stub_load_twice(void), stub_dcbi(void), stub_dcbf(void), stub_dcbst(void),
+	stub_icbi(void), stub_dcbt(void), stub_dcbtst(void), stub_lmw(void), stub_stmw(void), stub_stwcx_dropped(void),
+	stub_stwcx_unmapped(void);
 
 /* Ends the rule with a sentence. */
 void give_up(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
@@ -87,6 +89,7 @@ struct pte {
 /* The hash table empty, of 64 KiB or 128 KiB; no BAT; the TLBs empty; segment N has vsid(N), and Kp. */
 void memory_reset(void);
 void hash_table_size(uint32_t bytes);
+void sdr1_write(uint32_t value);
 void vsid_base(uint32_t base);
 uint32_t vsid(unsigned int segment);
 uint32_t segment_read(unsigned int segment);

@@ -6,7 +6,7 @@
  *   done 40 passed 1 failed 3 skipped
  *
  * Words: rules=1,20-39 (all), list, force (run rules whose needs are not met), fuzz=N, seed=N, and what the machine was
- * given: model, oracle, count, icount, reset.
+ * given: model, oracle, icount, reset.
  */
 #include "rules.h"
 
@@ -32,7 +32,6 @@ static const char *missing(unsigned int needs)
 		{ MODEL, option("model"), "the model" },
 		{ ORACLE, option("oracle"), "the oracle" },
 		{ NO_ORACLE, !option("oracle"), "no oracle" },
-		{ COUNT, option("count"), "the count of instructions" },
 		{ ICOUNT, option("icount"), "icount" },
 		{ RESET, option("reset"), "a reset" },
 	};

@@ -58,14 +58,19 @@ void tlbs_empty(void)
 		tlbie(set * PAGE_BYTES);
 }
 
+void sdr1_write(uint32_t value)
+{
+	synchronize();
+	asm volatile("mtspr 25, %0" : : "r"(value) : "memory");
+	synchronize();
+}
+
 void hash_table_size(uint32_t bytes)
 {
 	table_bytes = bytes;
 	for (uint32_t *word = (uint32_t *)HASH_TABLE; word < (uint32_t *)(HASH_TABLE + bytes); word++)
 		*word = 0;
-	synchronize();
-	asm volatile("mtspr 25, %0" : : "r"(HASH_TABLE | (bytes - 1) >> 16) : "memory");
-	synchronize();
+	sdr1_write(HASH_TABLE | (bytes - 1) >> 16);
 }
 
 void memory_reset(void)

@@ -7,7 +7,7 @@ static struct tlb_request only_request;
 const char *const stat_names[STATS] = {
 	"itlb_misses", "dtlb_misses", "changed_searches", "searches", "found_primary", "found_secondary", "not_found",
 	"references", "denied", "referenced_updates", "changed_updates", "fills", "evictions", "tlbie", "tlbie_dropped",
-	"segment_writes", "segment_changes", "user_instructions", "supervisor_instructions",
+	"segment_writes", "segment_changes",
 };
 
 uint32_t oracle_name(uint32_t otherwise)
@@ -98,7 +98,5 @@ struct tlb_stats oracle_since(const struct tlb_stats *before)
 
 	for (unsigned int i = 0; i < STATS; i++)
 		stats.at[i] -= before->at[i];
-	stats.at[USER_INSTRUCTIONS] = 0;
-	stats.at[SUPERVISOR_INSTRUCTIONS] = 0;
 	return stats;
 }

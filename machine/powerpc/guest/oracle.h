@@ -8,7 +8,7 @@
 #define ORACLE_NAME 0x544c4254u
 
 enum { ORACLE_QUERY = 1, ORACLE_STATS };
-enum { ANSWERED, NO_SUCH_OP, OUT_OF_RANGE, BAD_ARRAY, NOT_ANSWERED = 99 };
+enum { ANSWERED, NO_SUCH_OP, OUT_OF_RANGE, BAD_ARRAY, NO_TABLE, NOT_ANSWERED = 99 };
 enum { IN_CODE_TLB = 1, IN_DATA_TLB = 2, IN_HASH_TABLE = 4, IN_TLBS = 3, IN_ALL = 7 };
 #define VSIDS_ALL 0xffffffffu
 
@@ -25,7 +25,7 @@ _Static_assert(sizeof(struct tlb_element) == 32, "machine-powerpc.md");
 enum stat {
 	CODE_MISSES, DATA_MISSES, CHANGED_SEARCHES, SEARCHES, FOUND_PRIMARY, FOUND_SECONDARY, NOT_FOUND, REFERENCES,
 	DENIED, REFERENCED_UPDATES, CHANGED_UPDATES, FILLS, EVICTIONS, TLBIE, TLBIE_DROPPED, SEGMENT_WRITES,
-	SEGMENT_CHANGES, USER_INSTRUCTIONS, SUPERVISOR_INSTRUCTIONS, STATS
+	SEGMENT_CHANGES, STATS
 };
 
 /* By how much they have moved; the lower halves are enough. */
@@ -49,7 +49,7 @@ uint32_t oracle_look(uint32_t vsid, uint32_t page, uint32_t where, struct tlb_el
 /* Return: how many entries both TLBs have. */
 uint32_t oracle_count(void);
 struct tlb_stats oracle_stats(void);
-/* By how much the counters have moved since; those of instructions are left out. */
+/* By how much the counters have moved since. */
 struct tlb_stats oracle_since(const struct tlb_stats *before);
 
 #endif

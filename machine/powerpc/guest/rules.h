@@ -15,9 +15,8 @@ enum need {
 	MODEL = 1 << 0,		/* tlb-model=on, or an option that needs it */
 	ORACLE = 1 << 1,
 	NO_ORACLE = 1 << 2,
-	COUNT = 1 << 3,		/* tlb-count=on */
-	ICOUNT = 1 << 4,	/* -icount shift=0, and tb-frequency=1000000000 */
-	RESET = 1 << 5,		/* without -no-reboot */
+	ICOUNT = 1 << 3,	/* -icount shift=0, and tb-frequency=1000000000 */
+	RESET = 1 << 4,		/* without -no-reboot */
 };
 
 struct rule {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What goes round the TLBs: block address translation, real mode, direct-store segments. */
+/* What bypasses the TLBs: block address translation, real mode, direct-store segments. */
 #include "rules.h"
 
 #define SOURCE "OEA, block address translation"
@@ -16,7 +16,7 @@ static uint32_t block_address(const struct page *page, uint32_t frame)
 	return (page->address & ~(BAT_BYTES - 1)) + frame - BLOCK;
 }
 
-RULE(701, "a BAT goes round the TLBs, and nothing is counted", SOURCE, ORACLE, "bat-fills")
+RULE(701, "what a BAT translates bypasses the TLBs, and nothing is counted", SOURCE, ORACLE, "bat-fills")
 {
 	struct page page = page_make(3, 0x120, BITS);
 	struct tlb_stats before, stats;
@@ -32,7 +32,7 @@ RULE(701, "a BAT goes round the TLBs, and nothing is counted", SOURCE, ORACLE, "
 	      "there is an entry");
 }
 
-RULE(702, "a BAT comes before an entry, and drops none", SOURCE, MODEL, "bat-after-entry")
+RULE(702, "a BAT comes before a TLB entry, and drops none", SOURCE, MODEL, "bat-after-entry")
 {
 	struct page page = page_make(3, 0x120, BITS);
 
@@ -69,7 +69,7 @@ RULE(703, "a change of a BAT's lower half is seen", SOURCE, MODEL, "bat-keeps-fa
 	}
 }
 
-RULE(704, "a BAT that becomes smaller translates no more what it left", SOURCE, MODEL, "bat-keeps-fast")
+RULE(704, "a BAT that was made smaller does not translate what it has left", SOURCE, MODEL, "bat-keeps-fast")
 {
 	uint32_t address = address_of(5, 0x120), value;
 
@@ -91,11 +91,31 @@ RULE(705, "a BAT for data serves no code", SOURCE, MODEL, "fast-serves-both")
 	expect(address, NEW, __LINE__);
 }
 
-RULE(706, "real mode does not come to the TLBs", "OEA, MSR[IR] and MSR[DR]", ORACLE, "real-mode-counts")
+RULE(706, "an access in real mode bypasses the TLBs, and nothing is counted", "OEA, MSR[IR] and MSR[DR]", ORACLE,
+     "real-mode-counts")
 {
 	struct tlb_stats before = oracle_stats(), stats;
 
 	EXPECT_OK(stub_try(stub_load, 0, FRAMES, 0));
 	stats = oracle_since(&before);
 	EXPECT_ONLY(stats, 0);
+}
+
+RULE(707, "what a direct-store segment (T) translates bypasses the TLBs, and no code is executed there",
+     "OEA, direct-store segments", ORACLE, "direct-store-searches")
+{
+	/* QEMU takes its addresses for physical ones, so that segment 0 has RAM. */
+	uint32_t frame = frame_alloc(OTHER), index = frame / PAGE_BYTES, value;
+	struct tlb_stats before, stats;
+
+	pte_make(vsid(0), index, frame_alloc(NEW) | BITS);
+	segment_write(0, SR_T | SR_KS | SR_KP | vsid(0));
+	before = oracle_stats();
+	expect(frame, OTHER, __LINE__);
+	EXPECT_ISI(NO_EXECUTE, execute_try(SUPERVISOR, frame, &value));
+	stats = oracle_since(&before);
+	EXPECT_ONLY(stats, 0);
+	CHECK(!oracle_where(vsid(0), index, IN_TLBS), "there is an entry");
+	segment_write(0, vsid(0) | SR_KP);
+	expect(frame, NEW, __LINE__);
 }

@@ -52,7 +52,8 @@ RULE(505, "a store through an entry without C searches, and sets C", "750, chang
 	EXPECT_NEW(page);
 }
 
-RULE(506, "and it does so once, whoever stores", "750, changed bit", ORACLE, "changed-forgotten")
+RULE(506, "the first store through an entry without C searches, and later ones of either mode do not",
+     "750, changed bit", ORACLE, "changed-forgotten")
 {
 	struct page page = page_make(3, 0x123, PP_WRITE);
 	struct tlb_stats before = oracle_stats(), stats;
@@ -70,7 +71,8 @@ RULE(506, "and it does so once, whoever stores", "750, changed bit", ORACLE, "ch
 	EXPECT_STAT(stats, CHANGED_UPDATES, 1);
 }
 
-RULE(507, "if the search finds nothing it is a DSI, and the entry stays", "ours", MODEL, "failed-search-drops")
+RULE(507, "a store whose search for C finds nothing raises a DSI, and the entry stays", "ours", MODEL,
+     "failed-search-drops")
 {
 	struct page page = page_make(3, 0x123, PTE_R | PP_WRITE);
 
@@ -80,7 +82,7 @@ RULE(507, "if the search finds nothing it is a DSI, and the entry stays", "ours"
 	EXPECT_OLD(page);
 }
 
-RULE(508, "if the PTE that it finds denies the store it is a DSI, and nothing is set", "ours", MODEL,
+RULE(508, "a store whose search for C finds a PTE that denies it raises a DSI, and nothing is set", "ours", MODEL,
      "denied-sets")
 {
 	struct page page = page_make(3, 0x123, PTE_R | PP_WRITE);
@@ -93,7 +95,7 @@ RULE(508, "if the PTE that it finds denies the store it is a DSI, and nothing is
 	EXPECT_OLD(page);
 }
 
-RULE(509, "the entry is loaded again from what the search has found", "750, changed bit", MODEL,
+RULE(509, "a search for C loads the entry again from what it has found", "750, changed bit", MODEL,
      "changed-keeps-frame")
 {
 	struct page page = page_make(3, 0x123, PTE_R | PP_WRITE);
@@ -132,7 +134,8 @@ RULE(511, "stwcx. is a store, if the reservation holds", "OEA, stwcx.", MODEL, "
 	EXPECT_NEW(page);
 }
 
-RULE(512, "one that has lost it sets nothing", "OEA allows to set C; ours", MODEL, "load-sets-changed")
+RULE(512, "a stwcx. that has lost its reservation sets nothing", "OEA allows to set C; ours", MODEL,
+     "load-sets-changed")
 {
 	struct page page = page_make(3, 0x123, PTE_R | PP_WRITE);
 
@@ -168,4 +171,113 @@ RULE(514, "R is set again by a search, if it was cleared and the entry dropped",
 	EXPECT_CODE(code, OLD);
 	EXPECT_BITS(page, PTE_R | PTE_C);
 	EXPECT_BITS(code, PTE_R | PTE_C);
+}
+
+RULE(515, "dcbi is a store: one search sets R and C, and a DSI says store", "OEA, dcbi", ORACLE, "stores-load-first")
+{
+	struct page page = page_make(3, 0x123, PP_WRITE), denied = page_make(3, 0x124, PP_READ_ONLY);
+	struct tlb_stats before = oracle_stats(), stats;
+
+	EXPECT_OK(stub_try(stub_dcbi, MSR_DR, page.address, 0));
+	stats = oracle_since(&before);
+	EXPECT_STAT(stats, DATA_MISSES, 1);
+	EXPECT_STAT(stats, SEARCHES, 1);
+	EXPECT_BITS(page, PTE_R | PTE_C);
+	EXPECT_OLD(page);
+	EXPECT_DSI(IS_DENIED | IS_STORE, stub_try(stub_dcbi, MSR_DR, denied.address, 0));
+	EXPECT_BITS(denied, 0);
+	EXPECT_DSI(NO_PTE | IS_STORE, stub_try(stub_dcbi, MSR_DR, address_of(3, 0x125), 0));
+}
+
+RULE(516, "dcbf, dcbst and icbi are loads", "OEA, dcbf, dcbst, icbi", MODEL, "load-sets-changed")
+{
+	static void (*const loads[])(void) = { stub_dcbf, stub_dcbst, stub_icbi };
+
+	for (unsigned int i = 0; i < 3; i++) {
+		struct page page = page_make(3, 0x123 + i, PP_READ_ONLY);
+
+		EXPECT_OK(stub_try(loads[i], MSR_DR, page.address, 0));
+		EXPECT_BITS(page, PTE_R);
+		page_repoint(&page);
+		EXPECT_OLD(page);
+		EXPECT_DSI(NO_PTE, stub_try(loads[i], MSR_DR, address_of(3, 0x223), 0));
+	}
+}
+
+RULE(517, "dcbt and dcbtst do not come to the TLBs", "ours", ORACLE, "touches-load")
+{
+	static void (*const touches[])(void) = { stub_dcbt, stub_dcbtst };
+	struct page page = page_make(3, 0x123, PP_WRITE);
+
+	for (unsigned int i = 0; i < 2; i++) {
+		struct tlb_stats before = oracle_stats(), stats;
+
+		EXPECT_OK(stub_try(touches[i], MSR_DR, page.address, 0));
+		EXPECT_OK(stub_try(touches[i], MSR_DR, address_of(3, 0x223), 0));
+		stats = oracle_since(&before);
+		EXPECT_ONLY(stats, 0);
+		EXPECT_BITS(page, 0);
+	}
+}
+
+RULE(518, "a load across two pages uses both; where the second is missing, the first stays loaded", SOURCE, MODEL,
+     "fault-drops")
+{
+	struct page one = page_make(3, 0x123, PP_WRITE), two = page_make(3, 0x124, PP_WRITE);
+	uint32_t value;
+
+	EXPECT_OK(load_try(SUPERVISOR, two.address - 2, &value));
+	CHECK(value == (OLD << 16 | OLD >> 16), "read %x", value);
+	EXPECT_BITS(one, PTE_R);
+	EXPECT_BITS(two, PTE_R);
+	one.pte->r &= ~PTE_R;
+	two.pte->v = 0;
+	tlbie(one.address);
+	tlbie(two.address);
+	EXPECT_DSI(NO_PTE, load_try(SUPERVISOR, two.address - 2, &value));
+	CHECK(journey.dar == two.address, "DAR %x", journey.dar);
+	EXPECT_BITS(one, PTE_R);
+	page_repoint(&one);
+	EXPECT_OLD(one);
+}
+
+RULE(519, "lmw and stmw across two pages use both", SOURCE, MODEL, "store-trusts-entry")
+{
+	struct page one = page_make(3, 0x123, PP_WRITE), two = page_make(3, 0x124, PP_WRITE);
+
+	EXPECT_OK(stub_try(stub_lmw, MSR_DR, two.address - 4, 0));
+	CHECK(journey.value == OLD, "read %s", canary_name(journey.value));
+	EXPECT_BITS(one, PTE_R);
+	EXPECT_BITS(two, PTE_R);
+	EXPECT_OK(stub_try(stub_stmw, MSR_DR, two.address - 4, NEW));
+	EXPECT_BITS(one, PTE_R | PTE_C);
+	EXPECT_BITS(two, PTE_R | PTE_C);
+	EXPECT_NEW(two);
+	two.pte->v = 0;
+	tlbie(two.address);
+	EXPECT_DSI(NO_PTE, stub_try(stub_lmw, MSR_DR, two.address - 4, 0));
+	CHECK(journey.dar == two.address, "DAR %x", journey.dar);
+	EXPECT_DSI(NO_PTE | IS_STORE, stub_try(stub_stmw, MSR_DR, two.address - 4, OLD));
+	CHECK(journey.dar == two.address, "DAR %x", journey.dar);
+}
+
+RULE(520, "a stwcx. whose entry was dropped after lwarx searches once, as a store", "OEA, stwcx.", ORACLE,
+     "stores-load-first")
+{
+	struct page page = page_make(3, 0x123, PP_WRITE), gone = page_make(3, 0x124, PTE_R | PP_WRITE);
+	struct tlb_stats before = oracle_stats(), stats;
+
+	EXPECT_OK(stub_try(stub_stwcx_dropped, MSR_DR, page.address, NEW));
+	CHECK(journey.cr >> 29 & 1, "the reservation was lost");
+	stats = oracle_since(&before);
+	/* One for lwarx, and one for stwcx. */
+	EXPECT_STAT(stats, DATA_MISSES, 2);
+	EXPECT_STAT(stats, CHANGED_SEARCHES, 0);
+	EXPECT_STAT(stats, SEARCHES, 2);
+	EXPECT_STAT(stats, REFERENCED_UPDATES, 1);
+	EXPECT_STAT(stats, CHANGED_UPDATES, 1);
+	EXPECT_BITS(page, PTE_R | PTE_C);
+	EXPECT_NEW(page);
+	EXPECT_DSI(NO_PTE | IS_STORE, stub_try(stub_stwcx_unmapped, MSR_DR, gone.address, (uint32_t)&gone.pte->v));
+	EXPECT_BITS(gone, PTE_R);
 }

@@ -14,14 +14,14 @@ RULE(801, "SPR 1014 tells that the oracle is there", DOC, ORACLE, "oracle-namele
 	CHECK(name == ORACLE_NAME, "%x", name);
 }
 
-RULE(802, "without it, reading SPR 1014 changes nothing", DOC, NO_ORACLE, "oracle-always")
+RULE(802, "without the oracle, reading SPR 1014 changes nothing", DOC, NO_ORACLE, "oracle-always")
 {
 	uint32_t name = oracle_name(0x12345678);
 
 	CHECK(name == 0x12345678, "%x", name);
 }
 
-RULE(803, "it is privileged", DOC, ORACLE, "oracle-for-users")
+RULE(803, "SPR 1014 is privileged", DOC, ORACLE, "oracle-for-users")
 {
 	uint32_t vector = stub_try(stub_oracle, MSR_PR, 0, 0);
 
@@ -59,7 +59,7 @@ static void element_is(const struct tlb_element *element, uint32_t where, const 
 	      "where %x: slot %x instead of %x, secondary %x", where, element->slot, slot, element->secondary);
 }
 
-RULE(805, "its elements say what the entries are", DOC, ORACLE, "oracle-hides-bits")
+RULE(805, "QUERY's elements say what the entries are", DOC, ORACLE, "oracle-hides-bits")
 {
 	for (uint32_t hash = 0; hash < 2; hash++) {
 		struct page page = page_make(3, 0xfe5a, 0x38 | PP_WRITE);
@@ -120,7 +120,7 @@ RULE(807, "QUERY asks for a range of pages", DOC, ORACLE, "oracle-ignores-page")
 	}
 }
 
-RULE(808, "of one VSID, of an array, or of all", DOC, ORACLE, "oracle-ignores-vsid")
+RULE(808, "QUERY asks for one VSID, for an array of them, or for all", DOC, ORACLE, "oracle-ignores-vsid")
 {
 	struct tlb_request *request;
 
@@ -154,8 +154,8 @@ RULE(808, "of one VSID, of an array, or of all", DOC, ORACLE, "oracle-ignores-vs
 	CHECK(request->count == 16, "all VSIDs: %u", request->count);
 }
 
-RULE(809, "a PTE's page is told from where it lies, in a secondary group, too, and in tables of any size", DOC, ORACLE,
-     "oracle-ignores-h")
+RULE(809, "a PTE's page is told from where it lies, in primary and secondary groups, in tables of any size", DOC,
+     ORACLE, "oracle-ignores-h")
 {
 	for (uint32_t bytes = 0x10000; bytes <= 0x20000; bytes *= 2) {
 		hash_table_size(bytes);
@@ -172,7 +172,7 @@ RULE(809, "a PTE's page is told from where it lies, in a secondary group, too, a
 	}
 }
 
-RULE(810, "it finds every PTE of a page, and those that no search finds", DOC, ORACLE, "oracle-first-only")
+RULE(810, "QUERY finds every PTE of a page, and those that no search finds", DOC, ORACLE, "oracle-first-only")
 {
 	uint32_t v = vsid(3);
 
@@ -183,7 +183,7 @@ RULE(810, "it finds every PTE of a page, and those that no search finds", DOC, O
 	CHECK(oracle_look(v, 0x123, IN_ALL, elements, 16) == 16, "not 16");
 }
 
-RULE(811, "what is replaced or dropped is not found", DOC, ORACLE, "oracle-reports-dropped")
+RULE(811, "QUERY does not find what was replaced or dropped", DOC, ORACLE, "oracle-reports-dropped")
 {
 	struct page one = page_make(3, 0x23, BITS), two = page_make(3, 0x63, BITS), three = page_make(3, 0xa3, BITS);
 
@@ -197,7 +197,7 @@ RULE(811, "what is replaced or dropped is not found", DOC, ORACLE, "oracle-repor
 	CHECK(!(oracle_where(three.vsid, three.index, IN_DATA_TLB)), "the other dropped one is found");
 }
 
-RULE(812, "only what fits is written, and all is counted", DOC, ORACLE, "oracle-counts-written")
+RULE(812, "QUERY writes only what fits, and counts all", DOC, ORACLE, "oracle-counts-written")
 {
 	for (unsigned int i = 0; i < 10; i++)
 		page_make(3, i, BITS);
@@ -286,7 +286,7 @@ RULE(815, "what is no request is not answered", DOC, ORACLE, "oracle-answers-all
 	CHECK(oracle_status(&two[1]) == ANSWERED, "status %u", two[1].status);
 }
 
-RULE(816, "STATS has 19 counters, and writes those that fit", DOC, ORACLE, "oracle-counts-written")
+RULE(816, "STATS has 17 counters, and writes those that fit", DOC, ORACLE, "oracle-counts-written")
 {
 	static uint64_t counters[STATS + 1] __attribute__((aligned(8)));
 
@@ -300,4 +300,24 @@ RULE(816, "STATS has 19 counters, and writes those that fit", DOC, ORACLE, "orac
 		CHECK(request->count == STATS && !request->found, "count %u", request->count);
 		CHECK((uint32_t)counters[capacity] == 77, "more than %u were written", capacity);
 	}
+}
+
+RULE(817, "a hash table that cannot be read is refused, and the TLBs can be asked all the same", DOC, ORACLE,
+     "oracle-hides-failure")
+{
+	/* Where no RAM is, and where it ends in the middle of the table. */
+	static const uint32_t places[] = { 0xf8000000, 0x03ff0000 | 1 };
+	struct page page = page_make(3, 0x123, BITS);
+
+	EXPECT_OLD(page);
+	for (unsigned int i = 0; i < 2; i++) {
+		sdr1_write(places[i]);
+		EXPECT_STATUS(NO_TABLE, ORACLE_QUERY, (request->vsid = page.vsid, request->page = page.index));
+		EXPECT_STATUS(NO_TABLE, ORACLE_QUERY, (request->nvsids = VSIDS_ALL, request->where = IN_HASH_TABLE));
+		EXPECT_STATUS(BAD_ARRAY, ORACLE_QUERY, (request->buffer = 4, request->capacity = 1));
+		EXPECT_STATUS(ANSWERED, ORACLE_STATS, request->capacity = 1);
+		CHECK(oracle_where(page.vsid, page.index, IN_TLBS) == IN_DATA_TLB, "the entry is not found");
+	}
+	sdr1_write(HASH_TABLE);
+	CHECK(oracle_where(page.vsid, page.index, IN_ALL) == (IN_DATA_TLB | IN_HASH_TABLE), "the PTE is not found");
 }

@@ -47,7 +47,7 @@ RULE(304, "a use counts, not only a fill", SOURCE, MODEL, "replaces-oldest")
 	EXPECT_NEW(two);
 }
 
-RULE(305, "every use counts, however fast it is", SOURCE, MODEL, "fast-keeps-older")
+RULE(305, "every use counts, also one that TCG's TLB could serve", SOURCE, MODEL, "fast-keeps-older")
 {
 	struct page one = set_page(0), two = set_page(1), three;
 
@@ -63,7 +63,7 @@ RULE(305, "every use counts, however fast it is", SOURCE, MODEL, "fast-keeps-old
 	EXPECT_NEW(two);
 }
 
-RULE(306, "every fetch counts, too", SOURCE, MODEL, "fast-keeps-older")
+RULE(306, "every fetch counts as a use", SOURCE, MODEL, "fast-keeps-older")
 {
 	struct page one = page_stale_code(3, 0x23, BITS), two = page_stale_code(3, 0x63, BITS), three;
 
@@ -87,7 +87,7 @@ RULE(307, "pages of other sets replace nothing", SOURCE, MODEL, "one-set")
 	EXPECT_OLD(page);
 }
 
-RULE(308, "pages of other VSIDs do", MANUAL, MODEL, "vsid-hashes")
+RULE(308, "a page of another VSID replaces an entry of the same set", MANUAL, MODEL, "vsid-hashes")
 {
 	struct page page = set_page(0);
 
@@ -119,7 +119,7 @@ RULE(310, "an access that the entry denies is a use", "ours", MODEL, "denied-is-
 	EXPECT_NEW(two);
 }
 
-RULE(311, "so does every branch between pages of a set", SOURCE, MODEL, "fast-keeps-older")
+RULE(311, "every branch between pages of a set counts as a use", SOURCE, MODEL, "fast-keeps-older")
 {
 	struct page one = page_make(3, 0x23, BITS), two = page_make(3, 0x63, BITS), three = page_make(3, 0xa3, BITS);
 	uint32_t value;

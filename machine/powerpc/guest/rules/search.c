@@ -23,7 +23,7 @@ RULE(601, "a PTE is found in every place of its primary group", SOURCE, MODEL, "
 	}
 }
 
-RULE(602, "and of its secondary group", SOURCE, MODEL, "secondary-ignored")
+RULE(602, "a PTE is found in every place of its secondary group", SOURCE, MODEL, "secondary-ignored")
 {
 	struct page page = page_make(3, 0x123, BITS);
 

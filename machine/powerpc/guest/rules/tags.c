@@ -13,7 +13,8 @@ RULE(101, "an entry for data is used until it is dropped, whatever memory says",
 	EXPECT_DSI(NO_PTE, load_try(SUPERVISOR, page.address, &page.old));
 }
 
-RULE(102, "so is an entry for code", MANUAL, MODEL, "hit-reads-memory")
+RULE(102, "an entry for code is used until it is dropped, whatever memory says", MANUAL, MODEL,
+     "hit-reads-memory")
 {
 	struct page page = page_stale_code(3, 0x123, BITS);
 
@@ -98,7 +99,7 @@ RULE(108, "after an isync, a segment register's new VSID is used", "OEA, mtsr", 
 	CHECK(journey.value == OTHER, "read %s", canary_name(journey.value));
 }
 
-RULE(109, "after an rfi, too", "OEA, rfi", MODEL, "segment-late")
+RULE(109, "after an rfi, a segment register's new VSID is used", "OEA, rfi", MODEL, "segment-late")
 {
 	struct page page = page_make(3, 0x123, BITS);
 	struct page other = page_of_vsid(vsid(3) + 1, 3, 0x123, BITS);

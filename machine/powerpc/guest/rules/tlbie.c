@@ -32,7 +32,7 @@ RULE(203, "tlbie drops both ways of a set", SOURCE, MODEL, "tlbie-keeps-older")
 	EXPECT_CODE(code_two, NEW);
 }
 
-RULE(204, "the other way, too", SOURCE, MODEL, "tlbie-keeps-newer")
+RULE(204, "tlbie drops the way of a set that was used last", SOURCE, MODEL, "tlbie-keeps-newer")
 {
 	struct page one = page_stale(3, 0x123, BITS), two = page_stale(3, 0x163, BITS);
 
@@ -76,7 +76,7 @@ RULE(207, "tlbie leaves the other sets", SOURCE, MODEL, "tlbie-drops-all")
 	EXPECT_CODE(code, OLD);
 }
 
-RULE(208, "64 of them empty both TLBs", SOURCE, ORACLE, "tlbie-keeps-last")
+RULE(208, "64 tlbie, one for each set, empty both TLBs", SOURCE, ORACLE, "tlbie-keeps-last")
 {
 	for (unsigned int set = 0; set < 64; set++) {
 		struct page one = page_make(3, set, BITS), two = page_make(3, 0x1000 + set, BITS);
