@@ -18,7 +18,7 @@
  *
  * and what the debug kernel looks at:
  *   lazyctx_check_id(id)		it was free: it has no entry
- *   lazyctx_check_space(space)		its id is new: no entry, and segment registers as they must be
+ *   lazyctx_check_space(space)		all of it was flushed: no entry, and segment registers as they must be
  *   lazyctx_check_marks(space, start, end)	no page has HASHPTE
  *   lazyctx_check_page(space, page)	it has no entry
  *
@@ -31,7 +31,7 @@
 #define LAZYCTX_FLOW_H
 
 /* Why an id was renewed: the last one is none. */
-enum lazyctx_why { LAZYCTX_ZAP, LAZYCTX_RANGE, LAZYCTX_FORK, LAZYCTX_EXIT, LAZYCTX_DEBT, LAZYCTX_WHYS };
+enum lazyctx_why { LAZYCTX_ZAP, LAZYCTX_RANGE, LAZYCTX_ALL, LAZYCTX_EXIT, LAZYCTX_DEBT, LAZYCTX_WHYS };
 
 struct lazyctx_stat {
 	u64 renewals[LAZYCTX_WHYS];
@@ -63,8 +63,6 @@ struct lazyctx {
 	struct lazyctx_stat stat;
 	u32 slots;		/* of the hash table */
 	u32 cursor;		/* the slot where the pass goes on */
-	u32 zombie_slots;	/* entries of retired ids, at most: without those of @leaver_slots */
-	u32 leaver_slots;
 	u32 credit;		/* entries that may become zombies until idle time has made room */
 	u32 credit_max;		/* no limit: ~0 */
 	u32 owing;		/* spaces that owe a new id */
@@ -90,11 +88,12 @@ static bool lazyctx_pass_step(struct lazyctx *lc, u32 slots)
 		/* One that is not Linux's is nobody's to reclaim. */
 		if (id >= known || lazyctx_bit(live, id))
 			continue;
+		if (lazyctx_broken(LAZYCTX_PASS_SHORT) && end == lc->slots && left == 1)
+			break;
 		*entry = 0;
 		cleared++;
 	}
 	lc->stat.reclaimed += cleared;
-	lc->leaver_slots -= cleared < lc->leaver_slots ? cleared : lc->leaver_slots;
 	lc->cursor = end;
 	if (end < lc->slots)
 		return false;
@@ -103,7 +102,6 @@ static bool lazyctx_pass_step(struct lazyctx *lc, u32 slots)
 		lazyctx_flush_tlb();
 	lazyctx_end_pass(&lc->ids);
 	lc->stat.passes++;
-	lc->leaver_slots = 0;
 	lc->cursor = 0;
 	return true;
 }
@@ -114,8 +112,6 @@ static bool lazyctx_reclaim(struct lazyctx *lc, u32 slots)
 	if (lc->ids.pass == LAZYCTX_NO_PASS) {
 		if (!lazyctx_begin_pass(&lc->ids))
 			return false;
-		lc->leaver_slots = lc->zombie_slots;
-		lc->zombie_slots = 0;
 		lc->cursor = 0;
 	}
 	lazyctx_pass_step(lc, slots);
@@ -172,7 +168,6 @@ static void lazyctx_renew(struct lazyctx *lc, struct lazyctx_space *space, enum 
 	} else {
 		u32 hashed = lazyctx_hashed(space);
 
-		lc->zombie_slots += hashed;
 		if (lc->credit_max != ~0u)
 			lc->credit -= hashed < lc->credit ? hashed : lc->credit;
 		lazyctx_id(space) = id;
@@ -412,9 +407,25 @@ static bool lazyctx_flush_space(struct lazyctx *lc, struct lazyctx_space *space,
 		return false;
 	if (is_exit && lazyctx_broken(LAZYCTX_EXIT_UNFLUSHED))
 		return true;
-	/* What was hashed of an exiting space made it owe. */
+	/* What was hashed of an exiting space was flushed, or made it owe. */
 	if (lazyctx_owes(space) || !is_exit)
-		lazyctx_renew(lc, space, is_exit ? LAZYCTX_EXIT : LAZYCTX_FORK);
+		lazyctx_renew(lc, space, is_exit ? LAZYCTX_EXIT : LAZYCTX_ALL);
+	return true;
+}
+
+/*
+ * Everything is to be flushed: @space exits; or it @is_used, and was copied, or another gather of
+ * it was under way (tlb_finish_mmu()), so that nobody knows what has changed. Return: as
+ * lazyctx_flush_space().
+ */
+static bool lazyctx_flush_all(struct lazyctx *lc, struct lazyctx_space *space, bool is_used)
+{
+	bool is_exit = !is_used || (lazyctx_broken(LAZYCTX_NESTED_EXITS) && !lazyctx_owes(space));
+
+	if (!lazyctx_flush_space(lc, space, is_exit))
+		return false;
+	if (is_used)
+		lazyctx_check_space(space);
 	return true;
 }
 

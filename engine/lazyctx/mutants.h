@@ -17,6 +17,8 @@ enum lazyctx_mutant {
 	LAZYCTX_YOUNG_RENEWS,	/* clearing an access bit gives a new id */
 	LAZYCTX_DEBT_FORGOTTEN,	/* a flush of one page does not pay what the address space owes */
 	LAZYCTX_EXIT_UNFLUSHED,	/* an exiting address space keeps its id while its pages are freed */
+	LAZYCTX_NESTED_EXITS,	/* a flush of everything, since gathers were nested, is taken for an exit */
+	LAZYCTX_PASS_SHORT,	/* a pass leaves the last entry of the hash table */
 	LAZYCTX_MUTANTS,
 };
 
@@ -32,6 +34,8 @@ static const char * const lazyctx_mutant_names[LAZYCTX_MUTANTS] = {
 	[LAZYCTX_YOUNG_RENEWS] = "young-renews",
 	[LAZYCTX_DEBT_FORGOTTEN] = "debt-forgotten",
 	[LAZYCTX_EXIT_UNFLUSHED] = "exit-unflushed",
+	[LAZYCTX_NESTED_EXITS] = "nested-exits",
+	[LAZYCTX_PASS_SHORT] = "pass-short",
 };
 #endif
 

@@ -97,7 +97,7 @@ static u32 lazyctx_estimate_hashed(struct space *space, u32 start, u32 end)
 static u32 lazyctx_hashed(struct space *space)
 {
 	(void)space;
-	return 0;
+	return 1;
 }
 
 static void lazyctx_start_count(struct space *space)
@@ -135,7 +135,13 @@ static void lazyctx_check_id(u32 id)
 static void lazyctx_check_space(struct space *space)
 {
 	if (is_held(space->id))
-		fail("a new id has an entry");
+		fail("a space was flushed, and its id has an entry");
+}
+
+static void check_gone(struct space *space)
+{
+	if (is_held(space->id))
+		fail("a space is gone, and its id has an entry");
 }
 
 static void lazyctx_check_marks(struct space *space, u32 start, u32 end)

@@ -28,7 +28,10 @@ static void load(void)
 	lc.policy.renews = now.renews;
 	lc.cursor = now.cursor;
 	lc.run = (struct lazyctx_run) { .end = LAZYCTX_NO_PAGE };
-	lc.credit = lc.credit_max = ~0u;
+	lc.owing = now.owing;
+	/* An address space has one page, or none is worth it. */
+	lc.credit_max = ~0u;
+	lc.credit = now.poor ? 0 : ~0u;
 }
 
 static void store(void)
@@ -40,6 +43,7 @@ static void store(void)
 	now.leavers = (uint8_t)lc.ids.leavers;
 	now.pass = (uint8_t)lc.ids.pass;
 	now.cursor = (uint8_t)lc.cursor;
+	now.owing = (uint8_t)lc.owing;
 }
 
 static void free_frame(u32 frame)
@@ -197,40 +201,52 @@ static void free_gone(struct space *space)
 	}
 }
 
-static void expect_unhashed(struct space *space, u32 pages)
-{
-	u32 i;
-
-	for (i = 0; i < PAGES; i++) {
-		if (pages >> i & 1 && space->pte[i].hashed)
-			fail("a page was flushed, and has HASHPTE");
-	}
-}
-
 static u32 choose_pages(void)
 {
 	return 1 + choose((1u << PAGES) - 1);
 }
 
+/* flush_tlb_mm(), as unchanged Linux does it. */
+static void flush_by_page(struct space *space)
+{
+	lazyctx_flush_range(&lc, space, 0, PAGES);
+}
+
+/* tlb_flush(): the range that has changed; or everything, since another gather was under way. */
+static void end_gather(struct space *space, u32 pages)
+{
+	u32 first = PAGES, last = 0, i;
+
+	for (i = 0; i < PAGES; i++) {
+		if (pages >> i & 1) {
+			first = first < PAGES ? first : i;
+			last = i;
+		}
+	}
+	if (choose(2)) {
+		if (!lazyctx_flush_all(&lc, space, space->doing != EXIT))
+			flush_by_page(space);
+	} else if (first < PAGES) {
+		lazyctx_flush_range(&lc, space, first, last + 1);
+	}
+}
+
 /*
- * munmap(), madvise(); while the space is copied, truncation, which needs none of its locks but
- * the page table's; while it exits, the OOM reaper.
+ * munmap(), madvise(); while the space is changed or copied, truncation, which needs none of its
+ * locks but the page table's; while it exits, the OOM reaper.
  */
 static void zap(struct space *space)
 {
 	u32 pages = choose_pages(), had = 0, i;
 
-	if (space->doing == PROTECT)
-		return;
 	for (i = 0; i < PAGES; i++) {
 		if (space->pte[i].present)
 			had |= pages & 1u << i;
 	}
 	if (!had)
 		return;
-	drop_run(space, had, false);
-	/* tlb_flush() */
-	lazyctx_flush_range(&lc, space, 0, PAGES);
+	drop_run(space, had, space->doing == EXIT);
+	end_gather(space, had);
 	for (i = 0; i < PAGES; i++) {
 		if (had >> i & 1) {
 			free_frame(space->pte[i].frame);
@@ -238,7 +254,6 @@ static void zap(struct space *space)
 			space->pte[i].frame = space->pte[i].write = 0;
 		}
 	}
-	expect_unhashed(space, had);
 }
 
 /* try_to_unmap(): the page-table lock is enough. */
@@ -280,29 +295,15 @@ static void protect(struct space *space)
 	space->doing = PROTECT;
 }
 
-/* flush_tlb_mm(), as unchanged Linux does it. */
-static void flush_by_page(struct space *space)
-{
-	lazyctx_flush_range(&lc, space, 0, PAGES);
-}
-
 static void protected(struct space *space)
 {
-	u32 first = PAGES, last = 0, i;
+	u32 pages = 0, i;
 
-	for (i = 0; i < PAGES; i++) {
-		if (space->pte[i].pending) {
-			first = first < PAGES ? first : i;
-			last = i;
-		}
-	}
-	if (first < PAGES)
-		lazyctx_flush_range(&lc, space, first, last + 1);
-	for (i = 0; i < PAGES; i++) {
-		if (space->pte[i].pending && space->pte[i].hashed)
-			fail("a page was flushed, and has HASHPTE");
+	for (i = 0; i < PAGES; i++)
+		pages |= (u32)space->pte[i].pending << i;
+	end_gather(space, pages);
+	for (i = 0; i < PAGES; i++)
 		space->pte[i].pending = 0;
-	}
 	space->doing = NOTHING_DONE;
 }
 
@@ -322,7 +323,7 @@ static void fork_on(struct space *space)
 		space->at++;
 		return;
 	}
-	if (!lazyctx_flush_space(&lc, space, false))
+	if (!lazyctx_flush_all(&lc, space, true))
 		flush_by_page(space);
 	for (i = 0; i < PAGES; i++)
 		space->pte[i].pending = 0;
@@ -337,7 +338,7 @@ static void exit_on(struct space *space)
 		space->at++;
 		return;
 	}
-	if (!lazyctx_flush_space(&lc, space, true))
+	if (!lazyctx_flush_all(&lc, space, false))
 		flush_by_page(space);
 	free_gone(space);
 	space->doing = GONE;
@@ -352,6 +353,7 @@ static void replace(struct space *space)
 	if (space->alive) {
 		if (space->owes)
 			fail("a space is gone and owes a new id");
+		check_gone(space);
 		lazyctx_retire(&lc.ids, space->id);
 		memset(space, 0, sizeof(*space));
 		return;
@@ -385,7 +387,7 @@ static void go_on(struct space *space, u32 index)
 			protect(space);
 			break;
 		case 1:
-			if (lc.policy.renews)
+			if (lc.policy.renews && lazyctx_affords(&lc, lazyctx_hashed(space)))
 				lazyctx_owe(&lc, space);
 			space->doing = FORK;
 			break;
@@ -416,7 +418,7 @@ static void switch_to(u32 index)
 
 void step(void)
 {
-	u32 what = choose(8), index;
+	u32 what = choose(9), index;
 	struct space *space;
 
 	load();
@@ -427,6 +429,9 @@ void step(void)
 	} else if (what == 2) {
 		/* Off, and on again: by chance alone, there would be twice as many states. */
 		now.renews = PAGES == 1 || !now.renews;
+	} else if (what == 8) {
+		/* Idle time has taken what was left, or there was none: by chance alone, too. */
+		now.poor = PAGES > 1 && !now.poor;
 	} else {
 		index = choose(SPACES);
 		space = &now.space[index];
@@ -475,7 +480,7 @@ static void check_entry(u32 id, u32 page)
 void check(void)
 {
 	const struct space *active = &now.space[now.active];
-	u32 i, j;
+	u32 owing = 0, i, j;
 
 	if (active->alive && now.segments != active->id)
 		fail("the segment registers have another id than the address space");
@@ -487,6 +492,10 @@ void check(void)
 		if (now.table[i].word & LAZYCTX_VALID)
 			check_entry(lazyctx_entry_id(now.table[i].word), now.table[i].word & 0x3f);
 	}
+	for (i = 0; i < SPACES; i++)
+		owing += now.space[i].owes != 0;
+	if (owing != now.owing)
+		fail("more or fewer address spaces owe a new id than are counted");
 	for (i = 0; i < SPACES; i++) {
 		for (j = 0; j < i; j++) {
 			if (now.space[i].alive && now.space[j].alive && now.space[i].id == now.space[j].id)

@@ -19,6 +19,7 @@
 #include "lazyctx.h"
 
 #define CUTOFF			20	/* the paper's */
+#define CUTOFF_MAX		(1u << 20)
 /* Instructions, as counted on an emulated 604. */
 #define ZAP_SAVED		40
 #define RANGE_SAVED		25
@@ -39,6 +40,7 @@ static DEFINE_MUTEX(mode_lock);
 static enum lazyctx_mode mode;
 static int boot_mode __initdata;
 static bool is_counting;	/* also where the mode is off */
+static bool is_asking;	/* the machine */
 static unsigned int cutoff = CUTOFF, lost = LOST, zombie_percent_max = ZOMBIE_PERCENT_MAX;
 
 enum lazyctx_mode lazyctx_mode(void)
@@ -147,7 +149,7 @@ static ssize_t name##_store(struct kobject *kobj, struct kobj_attribute *attr,		
 static struct kobj_attribute name##_attr = __ATTR_RW(name)
 
 /* Pages: no more than these are flushed one by one. */
-NUMBER_ATTR(cutoff, 0, 1 << 20);
+NUMBER_ATTR(cutoff, 0, CUTOFF_MAX);
 /* lazy-live: instructions that it costs to load a page again that was lost. */
 NUMBER_ATTR(lost, 1, 100000);
 /* lazy-live: so much of the hash table may be filled by zombies before the CPU must have been idle. */
@@ -173,11 +175,34 @@ static int __init lazyctx_setup(char *arg)
 }
 early_param("lazyctx", lazyctx_setup);
 
+/* Count in mode off, too, and ask the emulated machine for its own counts. No real processor knows the question. */
+static int __init lazyctx_count_setup(char *arg)
+{
+	int err = kstrtobool(arg ?: "", &is_counting);
+
+	is_asking = is_counting;
+	return err;
+}
+early_param("lazyctx_count", lazyctx_count_setup);
+
+static int __init lazyctx_cutoff_setup(char *arg)
+{
+	unsigned int wanted;
+	int err = kstrtouint(arg ?: "", 0, &wanted);
+
+	if (!err)
+		cutoff = min(wanted, CUTOFF_MAX);
+	return err;
+}
+early_param("lazyctx_cutoff", lazyctx_cutoff_setup);
+
 static int counters_show(struct seq_file *seq, void *unused)
 {
 	if (!mmu_has_feature(MMU_FTR_HPTE_TABLE))
 		return 0;
 	lazyctx_show(seq);
+	if (is_asking)
+		oracle_show(seq);
 	lazyctx_debug_show(seq);
 	return 0;
 }
@@ -208,6 +233,8 @@ static int __init lazyctx_init(void)
 	debugfs_create_file("counters", 0444, dir, NULL, &counters_fops);
 	debugfs_create_file_unsafe("counting", 0600, dir, NULL, &counting_fops);
 	lazyctx_debug_init(dir);
+	is_asking = is_asking && oracle_is_there();
+	set_counting();
 	if (set_mode(boot_mode))
 		pr_err("%s needs a hash table; stays off\n", mode_names[boot_mode]);
 	return sysfs_create_group(mm_kobj, &lazyctx_group);

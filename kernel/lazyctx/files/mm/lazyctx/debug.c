@@ -22,17 +22,17 @@
 enum lazyctx_mutant lazyctx_mutant;
 
 static bool is_asking;		/* the machine; else the hash table alone is looked at */
-static u32 id_space;
+static u32 id_space = LAZYCTX_IDS;
 static struct {
 	u64 ids, ids_wrong;		/* taken; with an entry */
 	u64 spaces, spaces_wrong;	/* renewed; the new id has an entry, or segment registers another */
+	u64 gone, gone_wrong;		/* address spaces that ended; whose id has an entry */
 	u64 pages, pages_wrong;		/* flushed alone; with an entry */
 	u64 marks, marks_wrong;		/* ranges flushed by a new id, or in a run; with HASHPTE left */
 	u64 young, young_wrong;		/* access bits cleared; by a new id */
 	u64 failed;			/* address spaces gone that owed a new id */
 } checks;
 
-/* Preemption is off wherever something is checked. */
 static u32 vsids[SEGMENTS];
 
 static u32 count_in_table(u32 nvsids)
@@ -84,6 +84,19 @@ void lazyctx_check_space(struct mm_struct *mm)
 	}
 }
 
+/* All of @mm was unmapped and flushed, and nobody can use it any more. */
+void lazyctx_check_gone(struct mm_struct *mm)
+{
+	u32 count = count_entries(mm->context.id);
+
+	checks.gone++;
+	if (count) {
+		checks.gone_wrong++;
+		pr_warn_ratelimited("an address space is gone, and its id %lu has %u entries\n",
+				    mm->context.id, count);
+	}
+}
+
 /* @page of @mm was flushed. */
 void lazyctx_check_page(struct mm_struct *mm, u32 page)
 {
@@ -127,6 +140,7 @@ void lazyctx_debug_show(struct seq_file *seq)
 {
 	seq_printf(seq, "checked_ids %llu\nwrong_ids %llu\n", checks.ids, checks.ids_wrong);
 	seq_printf(seq, "checked_spaces %llu\nwrong_spaces %llu\n", checks.spaces, checks.spaces_wrong);
+	seq_printf(seq, "checked_gone %llu\nwrong_gone %llu\n", checks.gone, checks.gone_wrong);
 	seq_printf(seq, "checked_pages %llu\nwrong_pages %llu\n", checks.pages, checks.pages_wrong);
 	seq_printf(seq, "checked_marks %llu\nwrong_marks %llu\n", checks.marks, checks.marks_wrong);
 	seq_printf(seq, "checked_young %llu\nwrong_young %llu\n", checks.young, checks.young_wrong);
@@ -137,6 +151,13 @@ static int mutant_show(struct seq_file *seq, void *unused)
 {
 	seq_printf(seq, "%s\n", lazyctx_mutant_names[lazyctx_mutant]);
 	return 0;
+}
+
+static void break_on_purpose(enum lazyctx_mutant wanted)
+{
+	lazyctx_mutant = wanted;
+	if (wanted)
+		pr_warn("broken on purpose: %s\n", lazyctx_mutant_names[wanted]);
 }
 
 static ssize_t mutant_write(struct file *file, const char __user *from, size_t size, loff_t *offset)
@@ -151,9 +172,7 @@ static ssize_t mutant_write(struct file *file, const char __user *from, size_t s
 	wanted = sysfs_match_string(lazyctx_mutant_names, text);
 	if (wanted < 0)
 		return wanted;
-	lazyctx_mutant = wanted;
-	if (wanted)
-		pr_warn("broken on purpose: %s\n", lazyctx_mutant_names[wanted]);
+	break_on_purpose(wanted);
 	return size;
 }
 
@@ -187,9 +206,31 @@ static int id_space_set(void *data, u64 value)
 }
 DEFINE_DEBUGFS_ATTRIBUTE(id_space_fops, id_space_get, id_space_set, "%llu\n");
 
+static int __init mutant_setup(char *arg)
+{
+	int wanted = match_string(lazyctx_mutant_names, LAZYCTX_MUTANTS, arg ?: "");
+
+	if (wanted < 0) {
+		pr_err("there is no mutant '%s'\n", arg ?: "");
+		return wanted;
+	}
+	break_on_purpose(wanted);
+	return 0;
+}
+early_param("lazyctx_mutant", mutant_setup);
+
+static int __init id_space_setup(char *arg)
+{
+	return kstrtouint(arg ?: "", 0, &id_space);
+}
+early_param("lazyctx_ids", id_space_setup);
+
 void __init lazyctx_debug_init(struct dentry *dir)
 {
-	id_space = LAZYCTX_IDS;
+	if (id_space_set(NULL, id_space)) {
+		pr_err("%u ids are too few or too many: all are used\n", id_space);
+		id_space = LAZYCTX_IDS;
+	}
 	is_asking = oracle_is_there();
 	debugfs_create_file("mutant", 0600, dir, NULL, &mutant_fops);
 	debugfs_create_file_unsafe("id_space", 0600, dir, NULL, &id_space_fops);

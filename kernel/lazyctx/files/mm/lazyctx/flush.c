@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Lazy contexts on the hashed page tables of 32-bit PowerPC: what the flush functions call.
- * The order of things is the engine's: engine/flow.h. One CPU, interrupts off.
+ * The order of things is the engine's: engine/flow.h.
+ *
+ * One CPU, and the kernel is not preempted (Kconfig). So between two lines nobody comes but an
+ * interrupt, which may use an address space and changes none.
  */
 
 #include <linux/irqflags.h>
@@ -107,14 +110,14 @@ static void lazyctx_forget_pages(struct mm_struct *mm, u32 start, u32 end)
 	pte_t *pte;
 	u32 next;
 
-	/* An interrupt that touches user memory may set the bit. */
-	local_irq_save(flags);
 	for_each_table(mm, pte, start, next, end) {
 		unsigned long *word = (unsigned long *)pte;
 		u32 left = next - start;
 
 		if (!pte)
 			continue;
+		/* An interrupt that touches user memory may set the bit. */
+		local_irq_save(flags);
 		for (; left >= 8; left -= 8, word += 8) {
 			word[0] &= ~_PAGE_HASHPTE;
 			word[1] &= ~_PAGE_HASHPTE;
@@ -127,8 +130,8 @@ static void lazyctx_forget_pages(struct mm_struct *mm, u32 start, u32 end)
 		}
 		for (; left; left--, word++)
 			*word &= ~_PAGE_HASHPTE;
+		local_irq_restore(flags);
 	}
-	local_irq_restore(flags);
 }
 
 static u32 lazyctx_first_hashed(struct mm_struct *mm, u32 start, u32 end)
@@ -200,6 +203,12 @@ static void update_section(void)
 	lazyctx_section.opens = lazyctx_may_renew(&lazyctx);
 }
 
+/* Does anybody run in it, or may? Else it exits. A gather of an address space in use may be fullmm, too. */
+static bool is_used(struct mm_struct *mm)
+{
+	return atomic_read(&mm->mm_users);
+}
+
 /* Apart, so that the fast way needs no stack. */
 static noinline void remove_first(struct mmu_gather *tlb, unsigned long addr)
 {
@@ -210,7 +219,7 @@ static noinline void remove_first(struct mmu_gather *tlb, unsigned long addr)
 		lazyctx_note_map(&lazyctx, lazyctx_section.map_start >> PAGE_SHIFT,
 				 lazyctx_section.map_end >> PAGE_SHIFT);
 	}
-	lazyctx_note_page(&lazyctx, tlb->mm, addr >> PAGE_SHIFT, tlb->fullmm);
+	lazyctx_note_page(&lazyctx, tlb->mm, addr >> PAGE_SHIFT, !is_used(tlb->mm));
 	lazyctx_section.has_pages = lazyctx.run.has_pages;
 }
 
@@ -230,9 +239,7 @@ void __lazyctx_leave(void)
 
 void lazyctx_flush_page(struct mm_struct *mm, unsigned long addr)
 {
-	preempt_disable();
 	lazyctx_flush_one(&lazyctx, mm, addr >> PAGE_SHIFT);
-	preempt_enable();
 }
 
 void lazyctx_flush(struct mm_struct *mm, unsigned long start, unsigned long end)
@@ -244,34 +251,27 @@ void lazyctx_flush(struct mm_struct *mm, unsigned long start, unsigned long end)
 		lazyctx_flush_pages(mm, page, last);
 		return;
 	}
-	preempt_disable();
 	lazyctx_flush_range(&lazyctx, mm, page, last);
 	update_section();
-	preempt_enable();
 }
 
-bool lazyctx_flush_mm(struct mm_struct *mm, bool is_exit)
+bool lazyctx_flush_mm(struct mm_struct *mm)
 {
-	bool is_done;
+	bool is_done = lazyctx_flush_all(&lazyctx, mm, is_used(mm));
 
-	preempt_disable();
-	is_done = lazyctx_flush_space(&lazyctx, mm, is_exit);
 	update_section();
-	preempt_enable();
-	if (!is_done && !is_exit)
+	if (!is_done && is_used(mm))
 		lazyctx_search_mm(mm);
 	return is_done;
 }
 
 void lazyctx_copy(struct mm_struct *mm)
 {
-	preempt_disable();
 	if (lazyctx.policy.renews && lazyctx_affords(&lazyctx, lazyctx_hashed(mm)))
 		lazyctx_owe(&lazyctx, mm);
-	preempt_enable();
 }
 
-bool lazyctx_new_id(unsigned long *id)
+bool lazyctx_new_id(struct mm_struct *mm)
 {
 	unsigned long flags;
 	bool is_mine;
@@ -279,9 +279,9 @@ bool lazyctx_new_id(unsigned long *id)
 	local_irq_save(flags);
 	is_mine = is_started;
 	if (is_mine) {
-		*id = lazyctx_find_id(&lazyctx);
+		mm->context.id = lazyctx_find_id(&lazyctx);
 		/* A new one has no entry. */
-		container_of(id, mm_context_t, id)->lazyctx.epoch = epoch;
+		mm->context.lazyctx.epoch = epoch;
 	}
 	local_irq_restore(flags);
 	return is_mine;
@@ -300,6 +300,7 @@ bool lazyctx_destroy(struct mm_struct *mm)
 		lazyctx_check_failed();
 	}
 	is_mine = is_started;
+	lazyctx_check_gone(mm);
 	if (is_mine)
 		lazyctx_retire(&lazyctx.ids, mm->context.id);
 	local_irq_restore(flags);
@@ -315,8 +316,10 @@ void lazyctx_switch(struct mm_struct *prev, struct mm_struct *next)
 
 bool lazyctx_idle(void)
 {
-	if (lazyctx_mode() < LAZYCTX_LAZY_IDLE || lazyctx_idle_step(&lazyctx, PASS_SLOTS))
-		return lazyctx_mode() >= LAZYCTX_LAZY_IDLE;
+	if (lazyctx_mode() < LAZYCTX_LAZY_IDLE)
+		return false;
+	if (lazyctx_idle_step(&lazyctx, PASS_SLOTS))
+		return true;
 	update_section();
 	return false;
 }
@@ -328,9 +331,7 @@ void lazyctx_debug_young(struct mm_struct *mm, unsigned long addr)
 
 	if (!is_started)
 		return;
-	preempt_disable();
 	lazyctx_flush_young(&lazyctx, mm, addr >> PAGE_SHIFT);
-	preempt_enable();
 	lazyctx_check_young(mm, id);
 }
 #endif
@@ -342,8 +343,7 @@ void lazyctx_set_policy(const struct lazyctx_policy *policy, u32 zombie_percent_
 	local_irq_save(flags);
 	lazyctx.policy = *policy;
 	lazyctx_section.searches = searches;
-	lazyctx.slots = lazyctx_groups() * 8;
-	lazyctx.credit_max = zombie_percent_max < 100 ? lazyctx.slots / 100 * zombie_percent_max : ~0u;
+	lazyctx.credit_max = zombie_percent_max < 100 ? lazyctx_groups() * 8 / 100 * zombie_percent_max : ~0u;
 	lazyctx.credit = lazyctx.credit_max;
 	update_section();
 	local_irq_restore(flags);
@@ -355,6 +355,7 @@ void lazyctx_start(void)
 	unsigned long flags;
 
 	local_irq_save(flags);
+	lazyctx.slots = lazyctx_groups() * 8;
 	lazyctx.ids.used = (u32 *)context_map;
 	memcpy(live_map, context_map, sizeof(live_map));
 	epoch++;
@@ -397,28 +398,29 @@ void lazyctx_set_id_space(u32 end)
 static const char * const why_names[LAZYCTX_WHYS] = {
 	[LAZYCTX_ZAP] = "zap",
 	[LAZYCTX_RANGE] = "range",
-	[LAZYCTX_FORK] = "fork",
+	[LAZYCTX_ALL] = "all",
 	[LAZYCTX_EXIT] = "exit",
 	[LAZYCTX_DEBT] = "debt",
 };
 
 static void show_table(struct seq_file *seq)
 {
-	u32 *entry = lazyctx_table(), live = 0, dead = 0, kernel = 0, i;
+	u32 *entry = lazyctx_table(), live = 0, dead = 0, kernel = 0, empty = 0, i;
 
 	for (i = 0; i < lazyctx_groups() * 8; i++, entry += 2) {
 		u32 id = lazyctx_entry_id(*entry);
 
 		if (!(*entry & LAZYCTX_VALID))
-			continue;
-		if (id == LAZYCTX_KERNEL)
+			empty++;
+		else if (id == LAZYCTX_KERNEL)
 			kernel++;
 		else if (id < LAZYCTX_IDS && is_started && !lazyctx_is_live(&lazyctx.ids, id))
 			dead++;
 		else
 			live++;
 	}
-	seq_printf(seq, "entries_live %u\nentries_zombie %u\nentries_kernel %u\n", live, dead, kernel);
+	seq_printf(seq, "entries_live %u\nentries_zombie %u\nentries_kernel %u\nentries_empty %u\n",
+		   live, dead, kernel, empty);
 }
 
 void lazyctx_show(struct seq_file *seq)

@@ -55,7 +55,7 @@ static inline pte_t *lazyctx_pte(struct mm_struct *mm, unsigned long addr)
 	return pmd_none(*pmd) ? NULL : pte_offset_kernel(pmd, addr);
 }
 
-/* search.c, in mode search alone: all of @mm, whose mmap_lock is held. */
+/* search.c, in mode search alone: all of @mm. */
 void lazyctx_search_mm(struct mm_struct *mm);
 
 struct lazyctx;
@@ -71,11 +71,20 @@ void lazyctx_stop(void);
 u32 lazyctx_owing(void);
 void lazyctx_set_id_space(u32 end);
 
+/*
+ * oracle.c, on an emulated machine alone. Return: how many entries there are, in TLBs and hash
+ * table, of the ids of @vsids for @pages of a segment from @page on.
+ */
+u32 oracle_count(const u32 *vsids, u32 nvsids, u32 page, u32 pages);
+bool oracle_is_there(void);
+void oracle_show(struct seq_file *seq);
+
 struct dentry;
 
 #ifdef CONFIG_LAZYCTX_DEBUG
 void lazyctx_check_id(u32 id);
 void lazyctx_check_space(struct mm_struct *mm);
+void lazyctx_check_gone(struct mm_struct *mm);
 void lazyctx_check_page(struct mm_struct *mm, u32 page);
 void lazyctx_check_marked(bool is_marked);
 void lazyctx_check_failed(void);
@@ -83,16 +92,10 @@ void lazyctx_debug_show(struct seq_file *seq);
 void lazyctx_debug_init(struct dentry *dir);
 
 void lazyctx_check_young(struct mm_struct *mm, unsigned long id);
-
-/*
- * oracle.c. Return: how many entries there are, in TLBs and hash table, of the ids of @vsids
- * for @pages of a segment from @page on.
- */
-u32 oracle_count(const u32 *vsids, u32 nvsids, u32 page, u32 pages);
-bool oracle_is_there(void);
 #else
 static inline void lazyctx_check_id(u32 id) { }
 static inline void lazyctx_check_space(struct mm_struct *mm) { }
+static inline void lazyctx_check_gone(struct mm_struct *mm) { }
 static inline void lazyctx_check_page(struct mm_struct *mm, u32 page) { }
 static inline void lazyctx_check_failed(void) { }
 static inline void lazyctx_debug_show(struct seq_file *seq) { }

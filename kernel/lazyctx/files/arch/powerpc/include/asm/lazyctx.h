@@ -75,15 +75,15 @@ static inline void lazyctx_leave(void)
 void lazyctx_flush_page(struct mm_struct *mm, unsigned long addr);
 void lazyctx_flush(struct mm_struct *mm, unsigned long start, unsigned long end);
 /* Return: whether all of @mm is flushed now. */
-bool lazyctx_flush_mm(struct mm_struct *mm, bool is_exit);
+bool lazyctx_flush_mm(struct mm_struct *mm);
 /* fork() begins to copy @mm; flush_tlb_mm() ends it. */
 void lazyctx_copy(struct mm_struct *mm);
 
 /* A bit for each id that is not free. */
 extern unsigned long context_map[];
 
-/* Return: false if Linux is to give ids away, and to take them back. @id: 0 if there is none. */
-bool lazyctx_new_id(unsigned long *id);
+/* Return: false if Linux is to give ids away, and to take them back. The id is 0 if there is none. */
+bool lazyctx_new_id(struct mm_struct *mm);
 bool lazyctx_destroy(struct mm_struct *mm);
 void lazyctx_switch(struct mm_struct *prev, struct mm_struct *next);
 /* The CPU is idle, interrupts are off. Return: whether it had something to do. */
@@ -106,8 +106,8 @@ static inline void lazyctx_debug_young(struct mm_struct *mm, unsigned long addr)
 static inline bool lazyctx_enabled(void) { return false; }
 static inline void lazyctx_flush_page(struct mm_struct *mm, unsigned long addr) { }
 static inline void lazyctx_flush(struct mm_struct *mm, unsigned long start, unsigned long end) { }
-static inline bool lazyctx_flush_mm(struct mm_struct *mm, bool is_exit) { return false; }
-static inline bool lazyctx_new_id(unsigned long *id) { return false; }
+static inline bool lazyctx_flush_mm(struct mm_struct *mm) { return false; }
+static inline bool lazyctx_new_id(struct mm_struct *mm) { return false; }
 static inline bool lazyctx_destroy(struct mm_struct *mm) { return false; }
 static inline void lazyctx_switch(struct mm_struct *prev, struct mm_struct *next) { }
 static inline bool lazyctx_idle(void) { return false; }
