@@ -5,7 +5,8 @@
  * address space a new context instead of flushing a long range pays for the working set, which
  * has to be loaded again; when all sleep, the kernel has time for what it left behind.
  *
- * The token carries a checksum of all that was read, and a process that finds a wrong word ends the run.
+ * The token carries a checksum of all that was read. A process that finds a wrong word ends, and with it its pipes and
+ * the run. wrong=N: for tests of that, process N finds one.
  */
 #include <errno.h>
 #include <string.h>
@@ -30,7 +31,7 @@ static struct ring {
 	int pipes[PROCESSES_MAX][2];	/* pipe i is read by process i */
 	int ready[2];
 	int pids[PROCESSES_MAX];
-	uint64_t seed, pages, fresh, sleep_us;
+	uint64_t seed, pages, fresh, sleep_us, wrong;
 	volatile uint64_t *own;
 } ring;
 
@@ -81,10 +82,21 @@ static bool take_turn(unsigned int index, struct token *token)
 			return false;
 		token->checksum = checksum_add(token->checksum, ring.own[page * PAGE_WORDS]);
 	}
-	if (ring.sleep_us)
-		clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+	if (ring.sleep_us && clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL))
+		return false;
 	token->checksum = checksum_add(token->checksum, token->turn++);
 	return true;
+}
+
+/* Each process has two ends alone, so that others see when it is gone. */
+static void keep_ends(unsigned int reads, unsigned int writes)
+{
+	for (unsigned int i = 0; i < ring.size; i++) {
+		if (i != reads)
+			close(ring.pipes[i][0]);
+		if (i != writes)
+			close(ring.pipes[i][1]);
+	}
 }
 
 static bool pass(int to, const struct token *token)
@@ -100,11 +112,16 @@ static bool receive(int from, struct token *token)
 static int member(void *argument)
 {
 	const unsigned int index = *(unsigned int *)argument;
-	const int in = ring.pipes[index][0], out = ring.pipes[(index + 1) % ring.size][1];
+	const unsigned int next = (index + 1) % ring.size;
+	const int in = ring.pipes[index][0], out = ring.pipes[next][1];
 	struct token token;
 
+	keep_ends(index, next);
 	if (!fill_own(index) || write(ring.ready[1], "r", 1) != 1)
 		return 1;
+	close(ring.ready[1]);
+	if (index == ring.wrong)
+		ring.own[0]++;
 	while (receive(in, &token)) {
 		const bool is_last = token.turn == 0;
 
@@ -127,7 +144,7 @@ static int start_members(struct run *run)
 			return workload_fail(run, "process %u cannot be started", i);
 		ring.pids[ring.started++] = pid;
 	}
-	/* With the last copy of a process that failed the pipe ends. */
+	keep_ends(0, 1);
 	close(ring.ready[1]);
 	for (unsigned int i = 0; i < ring.started; i++)
 		if (read(ring.ready[0], &byte, 1) != 1)
@@ -138,18 +155,22 @@ static int start_members(struct run *run)
 
 static int setup(struct run *run)
 {
+	const uint64_t size = option_u64("processes", 8);
+	int error;
+
 	run->data = &ring;
 	ring.seed = run->seed;
-	ring.size = (unsigned int)option_u64("processes", 8);
+	ring.wrong = option_u64("wrong", 0);
 	ring.pages = option_u64("pages", 200);
 	ring.fresh = option_u64("fresh", 64);
 	ring.sleep_us = option_u64("sleep_us", 0);
-	if (ring.size < 2 || ring.size > PROCESSES_MAX) {
-		ring.size = 0;
+	if (size < 2 || size > PROCESSES_MAX)
 		return workload_fail(run, "processes must be 2 to %u", PROCESSES_MAX);
-	}
+	ring.size = (unsigned int)size;
 	if (ring.pages > PAGES_MAX || ring.fresh > PAGES_MAX)
 		return workload_fail(run, "pages and fresh must be 0 to %lu", PAGES_MAX);
+	if (ring.wrong && (ring.wrong >= size || !ring.pages))
+		return workload_fail(run, "wrong must be 0 or a process below %llu with pages", (unsigned long long)size);
 	if (ring.sleep_us > SLEEP_US_MAX)
 		return workload_fail(run, "sleep_us must be 0 to %lu", SLEEP_US_MAX);
 	if (ring.sleep_us && run->cost)
@@ -159,8 +180,11 @@ static int setup(struct run *run)
 	for (unsigned int i = 0; i < ring.size; i++)
 		if (pipe(ring.pipes[i]))
 			return workload_fail(run, "no pipe: %s", strerror(errno));
-	/* Process 0 is this one. */
-	return fill_own(0) ? start_members(run) : workload_fail(run, "no memory for the working set");
+	/* Process 0 is this one. Its pages come last: the others would begin with copies of them. */
+	error = start_members(run);
+	if (error)
+		return error;
+	return fill_own(0) ? 0 : workload_fail(run, "no memory for the working set");
 }
 
 static int measure(struct run *run)
@@ -170,7 +194,7 @@ static int measure(struct run *run)
 
 	for (uint64_t i = 0; i < rounds; i++)
 		if (!take_turn(0, &token) || !pass(ring.pipes[1][1], &token) || !receive(ring.pipes[0][0], &token))
-			return workload_fail(run, "round %llu did not end: memory was refused, or a word was wrong",
+			return workload_fail(run, "round %llu did not end: memory or sleep was refused, or a word was wrong",
 					     (unsigned long long)i);
 	run->units = rounds * ring.size;
 	if (token.turn != run->units + 1)

@@ -134,7 +134,7 @@ size_t workload_sorted(const struct workload **out, size_t max);
 /* ticks.c */
 /* Before anything is measured. */
 void ticks_open(void);
-/* Where an instruction takes a nanosecond of the machine's time: how many fit so many of cpu_ticks(). */
+/* Where an instruction takes a nanosecond of the machine's time: how many fit so many of cpu_ticks(). -1: nobody knows. */
 double ticks_instructions(uint64_t ticks);
 
 /* counters.c */

@@ -67,9 +67,11 @@ void report_extra(struct run *run, const char *key, double value)
 
 void report_calls(struct run *run, const char *key, uint64_t counted, uint64_t calls)
 {
+	const double instructions = ticks_instructions(counted);
+
 	/* With several CPUs the machine counts, and the counter that the calls were told by is a clock. */
-	if (run->cost && counted && calls && cpu_kernel_instructions(0) < 0)
-		report_extra(run, key, ticks_instructions(counted) / (double)calls);
+	if (run->cost && instructions > 0 && calls && cpu_kernel_instructions(0) < 0)
+		report_extra(run, key, instructions / (double)calls);
 }
 
 /*

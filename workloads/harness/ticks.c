@@ -7,7 +7,7 @@
 
 #include "harness.h"
 
-/* x86's time stamp counter has a tick for each, then. */
+/* x86's time stamp counter has a tick for each, then. 0: not known. */
 static double instructions_per_tick = 1;
 
 #if defined(__powerpc__)
@@ -37,8 +37,7 @@ void ticks_open(void)
 {
 	const uint32_t frequency = timebase_frequency();
 
-	if (frequency)
-		instructions_per_tick = 1e9 / frequency;
+	instructions_per_tick = frequency ? 1e9 / frequency : 0;
 }
 
 #else
@@ -51,5 +50,5 @@ void ticks_open(void)
 
 double ticks_instructions(uint64_t ticks)
 {
-	return (double)ticks * instructions_per_tick;
+	return instructions_per_tick > 0 ? (double)ticks * instructions_per_tick : -1;
 }
