@@ -411,7 +411,9 @@ fn losses(figure: &Figure, results: &Results, kernels: &[String]) -> Result<Vec<
                         kernel: kernel.clone(),
                         threads: row.b.threads,
                         vcpus: row.b.vcpus,
-                        at: place[1].clone().or_else(|| place[0].clone().filter(|tlb| tlb != figures::TLB)),
+                        at: place[1]
+                            .clone()
+                            .or_else(|| place[0].clone().filter(|tlb| Some(tlb.as_str()) != figures::TLB)),
                         figure: change.figure.clone(),
                         unit: row.unit.clone(),
                         baseline: change.a,

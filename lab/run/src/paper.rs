@@ -132,7 +132,7 @@ impl Times {
 pub struct Step {
     pub matrix: Matrix,
     /// As `--tlb` takes it.
-    pub tlb: &'static str,
+    pub tlb: Option<&'static str>,
     pub skips_off: bool,
     /// See [`Work::also`] and [`Work::kernel_args`].
     pub also: Option<&'static str>,
@@ -206,7 +206,7 @@ impl Step {
     /// What chooses kernels and machine on the command line.
     fn place(&self, kernels: &[String]) -> Result<Place> {
         let machine = MachineSpec {
-            tlb: Some(Tlb::parse(self.tlb)?),
+            tlb: self.tlb.map(Tlb::parse).transpose()?,
             kernel_args: self.kernel_args.into(),
             ..MachineSpec::default()
         };
@@ -373,7 +373,7 @@ impl Run<'_> {
             let prepared = &self.session.executor;
             let guest = Guest {
                 kernels: step.variants(&prepared.kernels, self.names),
-                cpu: Cpu { tlb: Some(Tlb::parse(step.tlb)?), ..prepared.cpu },
+                cpu: Cpu { tlb: step.tlb.map(Tlb::parse).transpose()?, ..prepared.cpu },
                 kernel_args: step.kernel_args.into(),
                 ..prepared.clone()
             };
@@ -411,7 +411,8 @@ mod tests {
         for figure in EVALUATIONS.iter().flat_map(|evaluation| evaluation.figures) {
             for step in steps(figure.works, FIVE) {
                 step.matrix.validate().expect("valid");
-                assert_eq!(Tlb::parse(step.tlb).expect("a machine").to_string(), step.tlb, "{}", figure.id);
+                let tlb = step.tlb.map(|tlb| Tlb::parse(tlb).expect("a machine").to_string());
+                assert_eq!(tlb.as_deref(), step.tlb, "{}", figure.id);
                 assert!(step.seconds > 0.0);
             }
         }
@@ -422,7 +423,7 @@ mod tests {
         let kernels = [("vanilla".into(), false), ("k:off".into(), true), ("k:full".into(), false)];
         let one = |skips_off, cost| Step {
             matrix: Matrix { repeats: 5, cost, ..Matrix::default() },
-            tlb: "hardware",
+            tlb: Some("hardware"),
             skips_off,
             also: None,
             kernel_args: "",

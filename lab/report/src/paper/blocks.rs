@@ -43,6 +43,9 @@ pub(crate) fn reduced(paper: &mut Paper) {
             let full = std::mem::take(row);
             let has = |quantity: Quantity| figure.plots.contains(&quantity);
             let is_priced = has(Quantity::PricedReads);
+            let is_named =
+                |quantity: &Quantity| matches!(quantity, Quantity::TablePages | Quantity::Counted(_));
+            let is_named = figure.plots.iter().any(is_named);
             *row = Row {
                 received_per_unit: full.received_per_unit.filter(|_| has(Quantity::Received)),
                 sent_per_unit: full.sent_per_unit.filter(|_| has(Quantity::Sent) || has(Quantity::Targets)),
@@ -52,8 +55,8 @@ pub(crate) fn reduced(paper: &mut Paper) {
                 reads_remote_user_per_unit: full
                     .reads_remote_user_per_unit
                     .filter(|_| is_priced || has(Quantity::RemoteReads)),
-                extra: if has(Quantity::TablePages) { full.extra } else { Default::default() },
-                mechanisms: if has(Quantity::TablePages) { full.mechanisms } else { Default::default() },
+                extra: if is_named { full.extra } else { Default::default() },
+                mechanisms: if is_named { full.mechanisms } else { Default::default() },
                 workload: full.workload,
                 kernel: full.kernel,
                 mode: full.mode,

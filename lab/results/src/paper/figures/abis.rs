@@ -184,11 +184,11 @@ const FIGURES: &[Figure] = &[
             workloads: &["cow-mt-seq", "cow-mt-rand", "msync-mt", "mmap-read"],
             skips_off: true,
             points: &[
-                Point { at: 64, tlb: "hardware,entries=64,ways=4", set: &[] },
-                Point { at: 128, tlb: "hardware,entries=128,ways=4", set: &[] },
-                Point { at: 256, tlb: "hardware,entries=256,ways=8", set: &[] },
-                Point { at: 512, tlb: "hardware,entries=512,ways=8", set: &[] },
-                Point { at: 1024, tlb: "hardware,entries=1024,ways=8", set: &[] },
+                Point { at: 64, tlb: Some("hardware,entries=64,ways=4"), set: &[] },
+                Point { at: 128, tlb: Some("hardware,entries=128,ways=4"), set: &[] },
+                Point { at: 256, tlb: Some("hardware,entries=256,ways=8"), set: &[] },
+                Point { at: 512, tlb: Some("hardware,entries=512,ways=8"), set: &[] },
+                Point { at: 1024, tlb: Some("hardware,entries=1024,ways=8"), set: &[] },
                 Point { at: 1536, tlb: TLB, set: &[] },
             ],
             ..MICRO
@@ -262,7 +262,7 @@ const FIGURES: &[Figure] = &[
         claims: &[Claim { workload: "anon-r-seq", quantity: Quantity::Cycles, percent: 9.0, words: "9 % longer (time)", section: "5.1", ..CLAIM }],
         works: &[Work {
             workloads: COSTS,
-            points: &[Point { at: 0, tlb: "hardware,insert=on", set: &[] }],
+            points: &[Point { at: 0, tlb: Some("hardware,insert=on"), set: &[] }],
             skips_off: true,
             also: Some("full-hw"),
             kernel_args: "abis_adaptive=0",
