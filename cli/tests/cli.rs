@@ -162,7 +162,8 @@ fn what_a_machine_with_another_processor_has_not_is_refused() {
         (vec!["shell", "--command", "true", "--cpus", "2"], "powerpc has 1 CPU, not 2"),
         (vec!["shell", "--command", "true", "--nodes", "2", "--cpus", "2"], "powerpc has 1 CPU"),
         (vec!["shell", "--command", "true", "--with", "/bin/true"], "a program for x86-64"),
-        (vec!["selftests", "cow"], "powerpc has 1 CPU"),
+        (vec!["selftests", "cow"], "Linux's own tests do not run on the machine powerpc"),
+        (vec!["run", "pipe", "--record"], "the observer does not run on the machine powerpc"),
     ] {
         // Where the cross compiler is not installed, it need not be for these.
         let args = [&args[..], &["--kernel", "ppc", "--dry-run"]].concat();

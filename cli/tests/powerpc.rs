@@ -86,6 +86,10 @@ fn processes_take_turns_and_sleep() {
     let out = out.0.to_string_lossy().into_owned();
     let said = run(&mut ceasefire(&[&["lab", "run"], &skipped[..], &["--out", &out]].concat()));
     assert_eq!(said.code, 4, "{}", said.stderr);
+    let wrong = ["turns", "--kernel", "ppc", "--set", "wrong=3", "--repeats", "1", "--out", &out];
+    let said = run(&mut ceasefire(&[&["lab", "run"], &wrong[..]].concat()));
+    assert_eq!(said.code, 1, "{}", said.stderr);
+    assert!(said.stderr.contains("a word was wrong"), "{}", said.stderr);
 }
 
 /// The guest has words of its own where this machine's shell cannot go along.

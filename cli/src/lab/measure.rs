@@ -33,15 +33,24 @@ pub fn run(ctx: &Context, request: &Request) -> Result<()> {
     match &request.place {
         Place::Guest(spec) => {
             let (mut luggage, mut program) = (Luggage::default(), None);
+            let is_recorded = request.matrices().iter().any(|matrix| matrix.record);
+            let board = Board::of(ctx, spec)?;
             if let Work::Program(own) = &request.work {
                 (luggage, program) = (own.luggage.clone(), Some(&own.program));
             }
-            if request.matrices().iter().any(|matrix| matrix.record) {
+            if is_recorded && board.architecture.is_foreign() {
+                return Err(Error::usage(format!(
+                    "the observer does not run on the machine {}",
+                    board.machine()
+                ))
+                .remedy("leave out --record"));
+            }
+            if is_recorded {
                 luggage.tools.push(observer()?);
             }
             let packed = match luggage.is_empty() && program.is_none() {
                 true => None,
-                false => luggage::pack(ctx, &luggage, program, &Board::of(ctx, spec)?, &spec.machine)?,
+                false => luggage::pack(ctx, &luggage, program, &board, &spec.machine)?,
             };
             run_in(ctx, GuestSite::new(spec.clone()).with_luggage(packed.as_ref()), request)
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Linux's own tests of memory management, run in a guest one after another and held against the list.
 
+use crate::board::Board;
 use crate::boot::{self, Start};
 use crate::catalog::nearest;
 use crate::guest::{check_mode, Guest, GuestSite, BOOT_LIMIT_S};
@@ -146,6 +147,11 @@ pub fn run(ctx: &Context, request: &Request) -> Result<Option<Report>> {
     let shape = Matrix { vcpus: vec![request.cpus], nodes: Some(NODES), ..Matrix::default() };
     shape.validate()?;
     check_limit(request.limit)?;
+    let board = Board::of(ctx, &request.spec())?;
+    if board.architecture.is_foreign() {
+        return Err(Error::usage(format!("Linux's own tests do not run on the machine {}", board.machine()))
+            .remedy("choose a kernel for x86-64: ceasefire lab list"));
+    }
     let list = build::list(ctx)?;
     let chosen = choose(&list, &request.tests, request.short)?;
     let site =
