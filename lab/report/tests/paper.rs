@@ -42,7 +42,7 @@ fn rows_of(work: &Work, kernel: (&str, Option<&str>)) -> Vec<Row> {
                         units: 100,
                         cost: work.cost,
                         set: point.set_words(),
-                        tlb: Some(point.tlb.into()),
+                        tlb: point.tlb.map(Into::into),
                         sent_per_unit: if work.cost { None } else { spread(others.min(1.0) * kept) },
                         received_per_unit: if work.cost { None } else { spread(others * kept) },
                         walks_per_unit: spread(if is_changed { 4.0 } else { 2.0 }),
