@@ -66,7 +66,7 @@ pub struct Compiler {
     /// `-lNAME`, behind the sources.
     libraries: Vec<String>,
     /// Debian's, with its C library.
-    library_packages: String,
+    packages_guest: String,
 }
 
 impl Compiler {
@@ -99,7 +99,7 @@ impl Compiler {
         words: Vec<String>,
         packages: &str,
         libraries: Vec<String>,
-        library_packages: String,
+        packages_guest: String,
     ) -> Result<Compiler> {
         let command = Command::new(&words[0]).args(&words[1..]).arg("--version");
         let said = exec::read(&command).map_err(|error| match error.kind {
@@ -107,7 +107,7 @@ impl Compiler {
             _ => error,
         })?;
         let version = said.lines().next().unwrap_or_default().to_string();
-        Ok(Compiler { words, version, libraries, library_packages })
+        Ok(Compiler { words, version, libraries, packages_guest })
     }
 
     /// Everything that changes what the compiler makes of the same sources.
@@ -130,7 +130,7 @@ impl Compiler {
         }
         let command = command.args(source_files(sources, target.extensions())?).args(&self.libraries);
         let options = Options { log: Some(log.to_path_buf()), ..Options::default() };
-        exec::run(&command, options).map(drop).map_err(|error| explain(error, &self.library_packages))
+        exec::run(&command, options).map(drop).map_err(|error| explain(error, &self.packages_guest))
     }
 }
 

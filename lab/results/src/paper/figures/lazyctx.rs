@@ -40,6 +40,10 @@ const fn counted(counted: &'static Counted) -> Quantity {
     Quantity::Counted(counted)
 }
 
+/// All entries of the hash table.
+const TABLE: &[&str] =
+    &["lazyctx.entries_live", "lazyctx.entries_kernel", "lazyctx.entries_zombie", "lazyctx.entries_empty"];
+
 const EVICTS: Quantity = counted(&Counted {
     words: "evicts, % of reloads",
     of: &["lazyctx.evicts"],
@@ -49,25 +53,11 @@ const EVICTS: Quantity = counted(&Counted {
 const USE: Quantity = counted(&Counted {
     words: "hash table in use, %",
     of: &["lazyctx.entries_live", "lazyctx.entries_kernel"],
-    per: &[
-        "lazyctx.entries_live",
-        "lazyctx.entries_kernel",
-        "lazyctx.entries_zombie",
-        "lazyctx.entries_empty",
-    ],
+    per: TABLE,
     cost: false,
 });
-const ZOMBIES: Quantity = counted(&Counted {
-    words: "zombies in it, %",
-    of: &["lazyctx.entries_zombie"],
-    per: &[
-        "lazyctx.entries_live",
-        "lazyctx.entries_kernel",
-        "lazyctx.entries_zombie",
-        "lazyctx.entries_empty",
-    ],
-    cost: false,
-});
+const ZOMBIES: Quantity =
+    counted(&Counted { words: "zombies in it, %", of: &["lazyctx.entries_zombie"], per: TABLE, cost: false });
 const HITS: Quantity = counted(&Counted {
     words: "TLB misses found in the hash table, %",
     of: &["lazyctx.searches_found"],
@@ -160,7 +150,7 @@ const FIGURES: &[Figure] = &[
                 CPU idles. The paper: evicts are over 90 % of reloads without reclaim in the idle task, and 30 % with it; use of the table rises \
                 from 5 to 15 %, and what is found there at a TLB miss from 85 to 98 %.",
         unanswered: "The mix of programs that the paper counted is not known.",
-        differs: &["A figure of the whole run, boot included, but for those per turn.", "Use is that at the end of the run."],
+        differs: &["Use and zombies are those at the end of the run."],
         claims: &[],
         works: &[
             Work { name: Some("turns, idle between"), points: IDLE, ..TURNS },
