@@ -244,8 +244,20 @@ pub fn stock(context: &Context, name: &str) -> Result<Machine> {
     })
 }
 
+/// The keys of "key=value,-key"
+fn keys(words: &str) -> impl Iterator<Item = &str> {
+    let keys = words.split(',').filter_map(|word| word.split('=').next());
+    keys.map(|key| key.trim_start_matches('-')).filter(|key| !key.is_empty())
+}
+
+/// In what it answers to `help`: "  key=<type> …"
+fn offers(help: &str, key: &str) -> bool {
+    help.lines().any(|line| line.trim_start().strip_prefix(key).is_some_and(|rest| rest.starts_with('=')))
+}
+
 /// A QEMU of the user's own. It is asked what it can do, in a dry run, too: the command line depends on it.
-pub fn given(context: &Context, name: &str, path: &Path) -> Result<Machine> {
+/// `tlb`: what `-cpu` is told of a TLB that can be set; `None` where the CPU is not emulated.
+pub fn given(context: &Context, name: &str, path: &Path, tlb: Option<&str>) -> Result<Machine> {
     let spec = MachineSpec::read(context, name)?;
     let unusable = |why: &str| {
         Error::usage(format!("{} cannot be used as the emulator: {why}", path.display()))
@@ -265,7 +277,26 @@ pub fn given(context: &Context, name: &str, path: &Path) -> Result<Machine> {
     if !cpu.status.success() {
         return Err(unusable(&format!("it has no {}", spec.cpu_device)));
     }
-    let has_tlb_model = cpu.stdout.lines().any(|line| line.trim_start().starts_with("tlb-model="));
+    let has_tlb_model = offers(&cpu.stdout, "tlb-model");
+    if let Some(tlb) = tlb.filter(|_| has_tlb_model) {
+        // With the model all that goes with it is told, and a key that QEMU does not know ends it.
+        let Guest { machine, machine_cost, cpu_model, cpu_count, .. } = &spec.guest;
+        let board = match machine_cost.is_empty() {
+            true => String::new(),
+            false => ask(&["-machine", &format!("{machine},help")])?.stdout,
+        };
+        let tlb = if cpu_model.is_empty() { tlb } else { "" };
+        let of_cpu = [cpu_model, tlb, cpu_count].into_iter().flat_map(keys);
+        let lacking = of_cpu
+            .map(|key| (key, &cpu.stdout))
+            .chain(keys(machine_cost).map(|key| (key, &board)))
+            .find_map(|(key, help)| (!offers(help, key)).then_some(key));
+        if let Some(key) = lacking {
+            let what = format!("{} has some of the lab's patches, but no {key}", path.display());
+            return Err(Error::usage(what)
+                .remedy(format!("build it with all patches of {ROOM}/{name}/patches, or leave out --qemu")));
+        }
+    }
     // Where it looks by itself, a directory a line; one that was not installed looks in vain.
     let own = ask(&["-L", "help"]).map(|said| said.stdout).unwrap_or_default();
     let has_firmware = own.lines().any(|dir| Path::new(dir.trim()).join(&spec.bios).is_file());
@@ -429,6 +460,43 @@ mod tests {
         assert_eq!((stock.machine.as_str(), stock.machine_cost.as_str()), ("g3beige", ""));
         assert_eq!((stock.cpu.as_str(), stock.cpu_model.as_str()), ("604", ""));
         assert_eq!(stock.cpus_max, Some(1));
+    }
+
+    #[test]
+    fn an_emulator_with_some_of_our_patches_is_refused_by_the_key_it_lacks() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let progress = ceasefire_base::Progress::new(ceasefire_base::Verbosity::Quiet);
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let context = Context { root, ..Context::without_checkout(progress).expect("a context") };
+        let count = std::cell::Cell::new(0);
+        let ask = |name: &str, tlb: Option<&str>, cpu: &str, board: &str| {
+            count.set(count.get() + 1);
+            let qemu = scratch.path().join(format!("qemu-{}", count.get()));
+            let text = format!(
+                "#!/bin/sh\ncase $1 in --version) echo 'QEMU emulator version 9.9.9' ;;\n\
+                 -device) printf '  %s=<bool>\\n' {cpu} ;;\n-machine) printf '  %s=<int>\\n' {board} ;;\nesac\n"
+            );
+            fs::write(&qemu, text).expect("a file");
+            fs::set_permissions(&qemu, fs::Permissions::from_mode(0o755)).expect("executable");
+            given(&context, name, &qemu, tlb).map(|machine| machine.has_tlb_model)
+        };
+        let lacks = |name: &str, cpu: &str, board: &str, key: &str| {
+            let tlb = "-pcid,tlb-model=on,tlb-psc=1";
+            let error = ask(name, Some(tlb), cpu, board).expect_err(key);
+            assert_eq!(error.kind, ceasefire_base::Kind::Usage);
+            assert!(error.message.ends_with(&format!("but no {key}")) && error.remedy.is_some(), "{error:?}");
+            assert_eq!(ask(name, None, cpu, board), Ok(true), "its CPU is not asked for");
+        };
+        lacks("powerpc", "tlb-model", "tb-frequency", "tlb-oracle");
+        lacks("powerpc", "tlb-model tlb-oracle", "tb", "tb-frequency");
+        lacks("x86_64", "pcid tlb-model tlb-count tlb-psc-more", "x", "tlb-psc");
+        lacks("x86_64", "pcid tlb-model tlb-psc", "x", "tlb-count");
+        let tlb = Some("tlb-psc=1");
+        assert_eq!(ask("powerpc", tlb, "tlb-model tlb-oracle", "tb-frequency"), Ok(true));
+        assert_eq!(ask("x86_64", tlb, "tlb-model tlb-count tlb-psc", "x"), Ok(true));
+        for name in ["powerpc", "x86_64"] {
+            assert_eq!(ask(name, tlb, "pcid", "usb"), Ok(false), "{name}: none of our patches");
+        }
     }
 
     #[test]

@@ -98,7 +98,10 @@ impl MachineSpec {
     /// kernel is built for it. `name`: the folder of machine/.
     pub fn find(&self, ctx: &Context, name: &str) -> Result<Option<Machine>> {
         let machine = match &self.emulator {
-            Emulator::Given(path) => machine::given(ctx, name, path)?,
+            Emulator::Given(path) => {
+                let tlb = (!self.is_kvm).then(|| self.tlb.unwrap_or_default().cpu_flags());
+                machine::given(ctx, name, path, tlb.as_deref())?
+            }
             _ if self.is_ours() => return Ok(None),
             _ => machine::stock(ctx, name)?,
         };
