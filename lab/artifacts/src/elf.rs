@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Reads from an ELF file whether the guest can run it, and which loader and libraries it names.
 
+use ceasefire_base::{Error, Result};
 use object::elf::{
     FileHeader32, FileHeader64, DT_NEEDED, DT_STRTAB, ELFCLASS32, ELFCLASS64, ELFDATA2LSB, EM_AARCH64,
     EM_LOONGARCH, EM_PPC, EM_PPC64, EM_RISCV, EM_S390, EM_X86_64, ET_CORE, ET_DYN, ET_EXEC, ET_REL, PT_LOAD,
@@ -28,10 +29,12 @@ pub enum Processor {
 
 impl Processor {
     /// By the name that `make ARCH=` has for it.
-    pub fn named(architecture: &str) -> Processor {
+    pub fn named(architecture: &str) -> Result<Processor> {
         match architecture {
-            "powerpc" => Processor::PowerPc,
-            _ => Processor::X86_64,
+            "x86_64" => Ok(Processor::X86_64),
+            "powerpc" => Ok(Processor::PowerPc),
+            _ => Err(Error::failed(format!("the lab does not know the programs of '{architecture}'"))
+                .remedy("say in lab/artifacts/src/elf.rs which they are")),
         }
     }
 
@@ -69,6 +72,10 @@ pub fn fit(file: &[u8], processor: Processor) -> Fit {
         return Fit::Other;
     }
     let class = file.get(4).copied().unwrap_or(0);
+    // Before anything is said of bits or a processor: these bytes mean nothing then.
+    if ![ELFCLASS32, ELFCLASS64].contains(&class) {
+        return not("a damaged program");
+    }
     let is_little = file.get(5) == Some(&ELFDATA2LSB);
     let word = |at: usize| {
         let bytes = [*file.get(at)?, *file.get(at + 1)?];
@@ -253,6 +260,8 @@ pub(crate) mod tests {
             (&[(25, 0)], "a shared library"),
             (&[(16, 9)], "a damaged program"),
             (&[(54, 1)], "a damaged program"),
+            (&[(4, 0)], "a damaged program"),
+            (&[(4, 3)], "a damaged program"),
         ] {
             assert_eq!(changed(bytes), what);
         }
@@ -306,6 +315,8 @@ pub(crate) mod tests {
         assert_eq!(changed(19, 40), not("a program for another processor"));
         assert_eq!(changed(17, 1), not("an object file, not linked yet"));
         assert_eq!(changed(45, 0), not("a damaged program"), "no segment");
+        assert_eq!(changed(4, 0), not("a damaged program"), "no class");
+        assert_eq!(changed(4, 3), not("a damaged program"), "an unknown class");
         let mut little = own.clone();
         (little[5], little[16], little[17], little[18], little[19]) = (1, 2, 0, 20, 0);
         assert_eq!(fit(&little, PowerPc), not("a little-endian program"));
@@ -317,6 +328,14 @@ pub(crate) mod tests {
                 changed(at, value);
             }
         }
+    }
+
+    #[test]
+    fn a_processor_that_nobody_knows_is_no_other() {
+        assert_eq!(Processor::named("x86_64"), Ok(X86_64));
+        assert_eq!(Processor::named("powerpc"), Ok(PowerPc));
+        let error = Processor::named("riscv").expect_err("unknown");
+        assert!(error.message.contains("'riscv'") && error.remedy.is_some(), "{error:?}");
     }
 
     #[test]

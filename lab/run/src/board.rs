@@ -40,7 +40,7 @@ impl Board {
         &self.architecture.machine
     }
 
-    pub fn processor(&self) -> Processor {
+    pub fn processor(&self) -> Result<Processor> {
         Processor::named(&self.architecture.name)
     }
 
@@ -132,6 +132,10 @@ impl Board {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::executor::Site;
+    use crate::guest::GuestSite;
+    use crate::luggage::{self, Luggage, Program};
+    use crate::machine::Emulator;
     use crate::tlb::Tlb;
     use ceasefire_base::Kind;
 
@@ -196,6 +200,26 @@ mod tests {
             x86_64().check_shape(cpus, nodes).expect(said);
         }
         powerpc().check_shape(1, 1).expect("it has one of each");
+    }
+
+    /// On its own, advice for another machine would send the reader to what this board refuses.
+    #[test]
+    fn the_board_is_asked_before_the_emulator() {
+        let progress = ceasefire_base::Progress::new(ceasefire_base::Verbosity::Quiet);
+        let mut ctx = Context::without_checkout(progress).expect("a context");
+        ctx.root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let machine =
+            MachineSpec { emulator: Emulator::Stock, tlb: Some(Tlb::default()), ..MachineSpec::default() };
+        let kernels = Kernels::named(&["ppc".into()], &[]);
+        let spec = GuestSpec { kernels, machine: machine.clone() };
+        let site = GuestSite::new(spec.clone()).refuse(&ctx, &mut []);
+        let program = Program { file: "/bin/true".into(), args: Vec::new() };
+        let board = Board::of(&ctx, &spec).expect("a board");
+        let packed = luggage::pack(&ctx, &Luggage::default(), Some(&program), &board, &machine).map(drop);
+        for said in [site, packed] {
+            let error = said.expect_err("no TLB to set");
+            assert_eq!(error.message, "the machine powerpc has the TLBs of its processor and no others");
+        }
     }
 
     #[test]

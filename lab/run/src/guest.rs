@@ -107,11 +107,12 @@ impl Site for GuestSite {
         if matrices.iter().any(|matrix| matrix.record) {
             self.spec.kernels.check_observed(ctx, &self.choices)?;
         }
-        machine.check()?;
         let board = Board::find(ctx, &self.spec.kernels, &self.choices)?;
+        // The board comes first: advice for a machine of another kind would be refused next.
+        board.check(machine)?;
+        machine.check()?;
         board.check_matrices(matrices)?;
         self.shape.map_or(Ok(()), |(cpus, nodes)| board.check_shape(cpus, nodes))?;
-        board.check(machine)?;
         self.found = machine.find(ctx, board.machine())?;
         self.board = Some(board);
         if matrices.iter().any(Matrix::is_counted_apart) {

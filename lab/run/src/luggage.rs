@@ -33,9 +33,9 @@ pub fn pack(
     if luggage.is_empty() && program.is_none() {
         return Ok(None);
     }
-    machine.check()?;
     board.check(machine)?;
-    let packed = luggage.pack(program, board.processor(), board.memory_mib(machine.memory_mib))?;
+    machine.check()?;
+    let packed = luggage.pack(program, board.processor()?, board.memory_mib(machine.memory_mib))?;
     let command = packed.program.as_ref().zip(program).map(|(name, program)| {
         let words = std::iter::once(name.as_ref()).chain(program.args.iter().map(|word| word.as_os_str()));
         words.map(exec::quote).collect::<Vec<_>>().join(" ")

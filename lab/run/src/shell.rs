@@ -60,7 +60,7 @@ pub fn run(ctx: &Context, request: &Request) -> Result<()> {
         Task::Prompt => {}
     }
     // Before minutes are spent on building.
-    let luggage = request.luggage.clone().with_shell(board.processor());
+    let luggage = request.luggage.clone().with_shell(board.processor()?);
     let packed = luggage::pack(ctx, &luggage, script.as_ref(), &board, &request.spec.machine)?;
     if let Some(name) = packed.as_ref().and_then(|packed| packed.program.as_ref()) {
         command = Some(exec::quote(format!("./{name}").as_ref()));
