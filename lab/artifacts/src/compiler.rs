@@ -32,8 +32,15 @@ const FLAGS_BARE: [&str; 18] = [
 ];
 /// Says where a bare program lies in memory; beside its sources.
 const LINKER_SCRIPT: &str = "guest.ld";
-/// Words of the linkers (GNU, LLVM, mold) for a libc.a that is not there.
-const NO_LIBRARY: [&str; 3] = ["cannot find -l", "unable to find library", "library not found"];
+/// Words of the linkers (GNU, LLVM, mold) for a libc.a that is not there, and of the compilers (GNU, LLVM), which come
+/// first, for its headers.
+const NO_LIBRARY: [&str; 5] = [
+    "cannot find -l",
+    "unable to find library",
+    "library not found",
+    "stdio.h: No such file or directory",
+    "'stdio.h' file not found",
+];
 
 /// What a program runs on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -168,10 +175,15 @@ mod tests {
 
     #[test]
     fn a_missing_static_library_names_its_package() {
-        let message = "cc failed (exit status 1): /usr/bin/ld: cannot find -lc: No such file or directory";
-        let error = explain(Error::failed(message), "libc6-dev");
-        assert_eq!(error.kind, Kind::Skip);
-        assert!(error.remedy.is_some_and(|remedy| remedy.ends_with("apt-get install libc6-dev")));
+        for said in [
+            "/usr/bin/ld: cannot find -lc: No such file or directory",
+            "a.c:13:10: fatal error: stdio.h: No such file or directory",
+            "a.c:13:10: fatal error: 'stdio.h' file not found",
+        ] {
+            let error = explain(Error::failed(format!("cc failed (exit status 1): {said}")), "libc6-dev");
+            assert_eq!(error.kind, Kind::Skip, "{said}");
+            assert!(error.remedy.is_some_and(|remedy| remedy.ends_with("apt-get install libc6-dev")));
+        }
         let other =
             explain(Error::failed("cc failed (exit status 1): a.c:1:1: error: expected ';'"), "libc6-dev");
         assert_eq!(other.kind, Kind::Failed);
