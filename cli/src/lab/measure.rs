@@ -48,10 +48,7 @@ pub fn run(ctx: &Context, request: &Request) -> Result<()> {
             if is_recorded {
                 luggage.tools.push(observer()?);
             }
-            let packed = match luggage.is_empty() && program.is_none() {
-                true => None,
-                false => luggage::pack(ctx, &luggage, program, &board, &spec.machine)?,
-            };
+            let packed = luggage::pack(ctx, &luggage, program, &board, &spec.machine)?;
             run_in(ctx, GuestSite::new(spec.clone()).with_luggage(packed.as_ref()), request)
         }
         Place::Host { modes, program } => run_in(ctx, HostSite::new(modes, program.clone()), request),
