@@ -73,34 +73,43 @@ static void set_counting(void)
 		static_branch_disable(&lazyctx_count_key);
 }
 
+/* Waits for fork() and exit, or for a signal. */
 static int set_mode(enum lazyctx_mode wanted)
 {
+	int err = 0;
+
 	/* A 603 searches no hash table. */
 	if (wanted != LAZYCTX_OFF && !mmu_has_feature(MMU_FTR_HPTE_TABLE))
 		return -EOPNOTSUPP;
 	mutex_lock(&mode_lock);
 	if (wanted != mode) {
-		bool was_lazy = mode >= LAZYCTX_LAZY, was_off = mode == LAZYCTX_OFF;
+		enum lazyctx_mode old = mode;
 
-		if (was_off)
+		if (old == LAZYCTX_OFF)
 			static_branch_enable(&lazyctx_key);
-		WRITE_ONCE(mode, wanted);
-		set_counting();
-		if (wanted >= LAZYCTX_LAZY && !was_lazy)
+		/* The idle task asks for the mode: what it needs is there first. */
+		if (wanted >= LAZYCTX_LAZY && old < LAZYCTX_LAZY)
 			lazyctx_start();
 		set_policy(wanted);
-		if (wanted < LAZYCTX_LAZY && was_lazy) {
+		if (wanted < LAZYCTX_LAZY && old >= LAZYCTX_LAZY) {
 			/* Nobody begins to owe a new id any more; who owes one is in a system call. */
-			while (lazyctx_owing())
-				msleep(20);
+			while (lazyctx_owing() && !err)
+				err = msleep_interruptible(20) ? -EINTR : 0;
+			if (err) {
+				set_policy(old);
+				goto out;
+			}
 			lazyctx_stop();
 		}
+		WRITE_ONCE(mode, wanted);
+		set_counting();
 		if (wanted == LAZYCTX_OFF)
 			static_branch_disable(&lazyctx_key);
 		pr_info("%s\n", mode_names[wanted]);
 	}
+out:
 	mutex_unlock(&mode_lock);
-	return 0;
+	return err;
 }
 
 static ssize_t mode_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)

@@ -77,11 +77,12 @@ void lazyctx_check_space(struct mm_struct *mm)
 			others++;
 	}
 	checks.spaces++;
-	if (count || others) {
+	if (count || others)
 		checks.spaces_wrong++;
-		pr_warn_ratelimited("new id %lu has %u entries, and %u segment registers are another's\n",
-				    mm->context.id, count, others);
-	}
+	if (count)
+		pr_warn_ratelimited("new id is not empty: %lu has %u entries\n", mm->context.id, count);
+	if (others)
+		pr_warn_ratelimited("new id %lu: %u segment registers are another's\n", mm->context.id, others);
 }
 
 /* All of @mm was unmapped and flushed, and nobody can use it any more. */

@@ -226,6 +226,9 @@ static noinline void remove_first(struct mmu_gather *tlb, unsigned long addr)
 /* The page-table lock is held. */
 void lazyctx_remove(struct mmu_gather *tlb, unsigned long addr)
 {
+	/* Page numbers are compared, not address spaces: one is unmapped at a time. */
+	if (IS_ENABLED(CONFIG_LAZYCTX_DEBUG))
+		WARN_ON_ONCE(lazyctx.run.has_pages && lazyctx.run.space != tlb->mm);
 	if (!lazyctx_note_next(&lazyctx.run, addr >> PAGE_SHIFT))
 		remove_first(tlb, addr);
 }
@@ -292,6 +295,8 @@ bool lazyctx_destroy(struct mm_struct *mm)
 	unsigned long flags;
 	bool is_mine;
 
+	/* Whoever changes the maps of ids is not interrupted by another one: they take no lock. */
+	WARN_ON_ONCE(!in_task());
 	local_irq_save(flags);
 	/* Its last flush has paid. */
 	if (WARN_ON_ONCE(mm->context.lazyctx.owes)) {

@@ -80,6 +80,8 @@ void oracle_show(struct seq_file *seq)
 		.capacity = STATS,
 	};
 	oracle_ask();
+	if (request.status)
+		return;
 	seq_printf(seq, "tlb_misses %llu\nsearches %llu\nsearches_found %llu\nreferences %llu\n",
 		   stats[ITLB_MISSES] + stats[DTLB_MISSES], stats[SEARCHES],
 		   stats[FOUND_PRIMARY] + stats[FOUND_SECONDARY], stats[REFERENCES]);

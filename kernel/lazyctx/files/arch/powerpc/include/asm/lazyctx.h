@@ -58,13 +58,13 @@ static inline void lazyctx_begin(struct mm_struct *mm, unsigned long start, unsi
 
 void __lazyctx_leave(void);
 
-/* A page-table lock was taken, */
+/* A page-table lock was taken, or is about to be: nothing is unmapped without it; */
 static inline void lazyctx_enter(void)
 {
 	lazyctx_section.is_open = lazyctx_section.opens;
 }
 
-/* and is about to be dropped. */
+/* and is about to be dropped, or was, if nothing was unmapped. */
 static inline void lazyctx_leave(void)
 {
 	lazyctx_section.is_open = false;
