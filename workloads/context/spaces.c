@@ -7,8 +7,9 @@
  * Each unit: so many processes come, and each makes so many steps in an area of its own: map, unmap, move, protect,
  * discard, clear the access bits, write, read, fork a child that goes on in a copy. Some accesses must fault. Between
  * steps they sleep, if asked to, so that what the kernel does in idle time is interrupted. And all map a file, if asked
- * to, that one process cuts off and makes whole again: it unmaps their pages without asking them, and so their
- * own changes come in the midst of its.
+ * to, both shared and private, that one process cuts off and makes whole again: it unmaps their pages without
+ * asking them, and so their own changes come in the midst of its. Another one, if asked to, changes the mode of lazy
+ * contexts all the time.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -35,13 +36,24 @@
 
 enum state { GONE, READABLE, WRITABLE };
 
+/* How a process ends. */
+enum { RIGHT, WRONG, REFUSED };
+
+#define MODE_FILE "/sys/kernel/mm/lazyctx/mode"
+/* With the page's number: what the file's pages hold, but for those that are new. 32 bits are written at once. */
+#define FILE_MARK 0xf11e0000U
+#define FILE_PAGE_WORDS (PAGE_BYTES / sizeof(uint32_t))
+
 static struct {
 	uint64_t processes, pages, steps, sleep_us, shared_pages;
 	volatile uint64_t *area;
-	volatile char *shared;		/* the file, or NULL */
+	volatile uint32_t *shared;	/* the file, or NULL */
+	volatile uint32_t *private;	/* the same, copied on write */
 	int fd;				/* the same, or -1 */
-	uint64_t *sums;			/* shared: one for each process; 0: it found a fault */
+	char mode[32];			/* to be restored; empty: it is not changed */
+	struct board *board;		/* shared */
 	uint64_t expected[PAGES_MAX];	/* in each page's first word */
+	uint32_t copies[PAGES_MAX];	/* in those of the private file, or what the file holds; 0: just that */
 	unsigned char states[PAGES_MAX];
 	uint64_t random, written;	/* of the calling process */
 	uint64_t sum;
@@ -49,6 +61,14 @@ static struct {
 	sigjmp_buf back;
 	bool may_fault;			/* back is where to go on */
 } my;
+
+/* What the processes tell. */
+struct board {
+	uint64_t sums[PROCESSES_MAX];	/* one for each process; 0: it found something wrong */
+	/* The first that was wrong. */
+	const char *what;
+	uint64_t page, word, expected;
+};
 
 struct child {
 	unsigned int index, depth;
@@ -67,11 +87,22 @@ static uint64_t below(uint64_t end)
 	return random_next(&my.random) % end;
 }
 
+static void wrong(const char *what, uint64_t page, uint64_t word, uint64_t expected)
+{
+	if (!my.board->what) {
+		my.board->page = page;
+		my.board->word = word;
+		my.board->expected = expected;
+		my.board->what = what;
+	}
+	my.is_wrong = true;
+}
+
 static void on_fault(int signal)
 {
 	(void)signal;
 	if (!my.may_fault)
-		_exit(1);
+		_exit(WRONG);
 	siglongjmp(my.back, 1);
 }
 
@@ -85,20 +116,49 @@ static void must_fault(uint64_t page, bool is_write)
 			*word(page) = 0;
 		else
 			(void)*word(page);
-		my.is_wrong = true;
+		wrong(is_write ? "a write did not fault" : "a read did not fault", page, 0, 0);
 	}
 	my.may_fault = false;
 }
 
-/* It may be cut off at any page. */
-static void touch_shared(void)
+/* The file's page is new, or holds its mark. */
+static bool is_of_file(uint32_t word, uint64_t page)
+{
+	return word == 0 || word == (FILE_MARK | page);
+}
+
+static void touch_file_page(uint64_t page)
+{
+	volatile uint32_t *shared = my.shared + page * FILE_PAGE_WORDS;
+	volatile uint32_t *private = my.private + page * FILE_PAGE_WORDS;
+	uint32_t word = *shared;
+
+	if (!is_of_file(word, page))
+		wrong("a page of the file", page, word, FILE_MARK | page);
+	*shared = FILE_MARK | (uint32_t)page;
+	/* A copy is lost when the file is cut off, and does not come back. */
+	word = *private;
+	if (word != my.copies[page]) {
+		if (!is_of_file(word, page))
+			wrong("a private page of the file", page, word, my.copies[page]);
+		my.copies[page] = 0;
+	}
+	if (below(8))
+		return;
+	word = (uint32_t)(my.random ^ ++my.written);
+	*private = word;
+	my.copies[page] = word;
+}
+
+/* It may be cut off at any moment, and each access may fault. */
+static void touch_file(void)
 {
 	if (!my.shared)
 		return;
 	my.may_fault = true;
 	if (!sigsetjmp(my.back, 1))
 		for (uint64_t page = 0; page < my.shared_pages; page++)
-			(void)my.shared[page * PAGE_BYTES];
+			touch_file_page(page);
 	my.may_fault = false;
 }
 
@@ -130,8 +190,10 @@ static void read_all(uint64_t first, uint64_t count)
 	for (uint64_t page = first; page < first + count; page++) {
 		if (my.states[page] == GONE)
 			continue;
-		if (*word(page) != my.expected[page])
-			my.is_wrong = true;
+		const uint64_t found = *word(page);
+
+		if (found != my.expected[page])
+			wrong("a page", page, found, my.expected[page]);
 		my.sum = checksum_add(my.sum, my.expected[page]);
 	}
 }
@@ -204,6 +266,25 @@ static bool move(uint64_t from, uint64_t count)
 	return true;
 }
 
+/* How process @pid has ended: a wrong read is worse than a refusal. */
+static int wait_for(int pid)
+{
+	int status;
+
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return REFUSED;
+	return WIFEXITED(status) && WEXITSTATUS(status) <= REFUSED ? WEXITSTATUS(status) : WRONG;
+}
+
+/* Return: whether a child was not refused anything. What it found wrong is wrong here. */
+static bool is_right(int ended)
+{
+	if (ended == WRONG)
+		my.is_wrong = true;
+	return ended != REFUSED;
+}
+
 /* A child goes on in the copy, while this one writes what both have. */
 static bool copy(unsigned int depth, uint64_t first, uint64_t count)
 {
@@ -216,7 +297,7 @@ static bool copy(unsigned int depth, uint64_t first, uint64_t count)
 	if (pid < 0)
 		return false;
 	write_all(first, count);
-	return process_join(pid) == 0;
+	return is_right(wait_for(pid));
 }
 
 static bool step(unsigned int depth)
@@ -253,36 +334,38 @@ static int walk(struct child *child)
 					.tv_nsec = (long)(my.sleep_us % 1000000 * 1000) };
 
 	my.random = child->seed;
-	touch_shared();
+	touch_file();
 	for (uint64_t i = 0; i < child->steps && !my.is_wrong; i++) {
 		if (!step(child->depth))
-			return 1;
+			return REFUSED;
 		if (i % 4 == 3)
-			touch_shared();
+			touch_file();
 		if (my.sleep_us && i % 8 == 7 && clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL))
-			return 1;
+			return REFUSED;
 	}
 	read_all(0, my.pages);
-	return my.is_wrong;
+	return my.is_wrong ? WRONG : RIGHT;
 }
 
 static int first_walk(void *argument)
 {
 	struct child *child = argument;
 	const struct sigaction action = { .sa_handler = on_fault, .sa_flags = SA_NODEFER };
+	int ended;
 
 	my.area = area_reserve(my.pages * PAGE_BYTES);
 	if (!my.area || sigaction(SIGSEGV, &action, NULL) || sigaction(SIGBUS, &action, NULL) || !map(0, my.pages))
-		return 1;
+		return REFUSED;
 	if (my.fd >= 0) {
 		my.shared = mmap(NULL, my.shared_pages * PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, my.fd, 0);
-		if (my.shared == MAP_FAILED)
-			return 1;
+		my.private = mmap(NULL, my.shared_pages * PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE, my.fd, 0);
+		if (my.shared == MAP_FAILED || my.private == MAP_FAILED)
+			return REFUSED;
 	}
-	if (walk(child))
-		return 1;
-	my.sums[child->index] = my.sum | 1;
-	return 0;
+	ended = walk(child);
+	if (ended == RIGHT)
+		my.board->sums[child->index] = my.sum | 1;
+	return ended;
 }
 
 /* Until it is killed. */
@@ -294,6 +377,31 @@ static int cut_off(void *unused)
 	return 1;
 }
 
+/* Until it is killed. */
+static int switch_modes(void *unused)
+{
+	static const char *const modes[] = { "off", "lazy-live", "search", "lazy-idle",
+					     "off", "lazy", "lazy-live", "lazy-idle" };
+	const struct timespec pause = { .tv_nsec = 20 * 1000 * 1000 };
+
+	(void)unused;
+	for (unsigned int i = 0; !file_write(MODE_FILE, modes[i % (sizeof(modes) / sizeof(*modes))]); i++)
+		clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+	return 1;
+}
+
+/* @pid goes on until it is killed. Return: whether it had to be. */
+static bool stop(int pid)
+{
+	const bool is_there = waitpid(pid, NULL, WNOHANG) == 0;
+
+	if (is_there) {
+		kill(pid, SIGKILL);
+		process_join(pid);
+	}
+	return is_there;
+}
+
 static int setup(struct run *run)
 {
 	my.fd = -1;
@@ -302,6 +410,7 @@ static int setup(struct run *run)
 	my.steps = option_u64("steps", 200);
 	my.sleep_us = option_u64("sleep_us", 0);
 	my.shared_pages = option_u64("shared_pages", 0);
+	my.mode[0] = 0;
 	my.sum = CHECKSUM_SEED;
 	if (my.processes < 1 || my.processes > PROCESSES_MAX)
 		return workload_fail(run, "processes must be 1 to %u", PROCESSES_MAX);
@@ -309,11 +418,16 @@ static int setup(struct run *run)
 		return workload_fail(run, "pages must be 2 to %lu, and shared_pages at most that", PAGES_MAX);
 	if (my.steps < 1 || my.steps > STEPS_MAX || my.sleep_us > SLEEP_US_MAX)
 		return workload_fail(run, "steps must be 1 to %lu, and sleep_us at most %lu", STEPS_MAX, SLEEP_US_MAX);
+	if (option_u64("switches", 0)) {
+		if (file_read(MODE_FILE, my.mode, sizeof(my.mode)) <= 0)
+			return workload_skip(run, "switches needs a kernel with lazy contexts");
+		my.mode[strcspn(my.mode, "\n")] = 0;
+	}
 	if (my.sleep_us && run->cost)
 		return workload_skip(run, "the time that passes in sleep_us would be counted as instructions");
-	my.sums = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (my.sums == MAP_FAILED) {
-		my.sums = NULL;
+	my.board = mmap(NULL, sizeof(*my.board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (my.board == MAP_FAILED) {
+		my.board = NULL;
 		return workload_fail(run, "no shared memory: %s", strerror(errno));
 	}
 	if (!my.shared_pages)
@@ -324,51 +438,58 @@ static int setup(struct run *run)
 	return 0;
 }
 
+/* Return: how the worst of them has ended. */
+static int round_of_processes(const struct run *run, uint64_t *random)
+{
+	int pids[PROCESSES_MAX], worst = RIGHT;
+
+	memset(my.board, 0, sizeof(*my.board));
+	for (unsigned int i = 0; i < my.processes; i++) {
+		struct child child = { .index = i, .seed = random_next(random), .steps = my.steps };
+
+		pids[i] = process_start(i % run->threads, first_walk, &child);
+	}
+	for (unsigned int i = 0; i < my.processes; i++) {
+		const int ended = pids[i] < 0 ? REFUSED : wait_for(pids[i]);
+
+		if (ended == WRONG || (ended == REFUSED && worst == RIGHT))
+			worst = ended;
+	}
+	return worst;
+}
+
 static int measure(struct run *run)
 {
 	uint64_t random = run->seed;
-	int pids[PROCESSES_MAX], cutter = my.fd < 0 ? 0 : process_start(0, cut_off, NULL);
+	int cutter = my.fd < 0 ? 0 : process_start(0, cut_off, NULL);
+	int switcher = my.mode[0] ? process_start(0, switch_modes, NULL) : 0;
+	int worst = RIGHT;
+	bool is_alone;
 
-	if (cutter < 0)
-		return workload_fail(run, "no process for the shared file");
-
-	for (uint64_t unit = 0; unit < run->units; unit++) {
-		unsigned int failed = 0;
-
-		memset(my.sums, 0, my.processes * sizeof(*my.sums));
-		for (unsigned int i = 0; i < my.processes; i++) {
-			struct child child = { .index = i, .seed = random_next(&random), .steps = my.steps };
-
-			pids[i] = process_start(i % run->threads, first_walk, &child);
-		}
+	for (uint64_t unit = 0; unit < run->units && worst == RIGHT && cutter >= 0 && switcher >= 0; unit++) {
+		worst = round_of_processes(run, &random);
 		for (unsigned int i = 0; i < my.processes; i++)
-			failed += pids[i] < 0 || process_join(pids[i]) || !my.sums[i];
-		if (failed && cutter)
-			kill(cutter, SIGKILL);
-		if (failed)
-			return workload_fail(run, "stale read: %u of %llu processes found another word than they wrote, an access that "
-					     "did not fault, or were refused memory or sleep", failed,
-					     (unsigned long long)my.processes);
-		for (unsigned int i = 0; i < my.processes; i++)
-			run->checksum = checksum_add(run->checksum, my.sums[i]);
+			run->checksum = checksum_add(run->checksum, my.board->sums[i]);
 	}
-	if (cutter) {
-		const bool is_there = waitpid(cutter, NULL, WNOHANG) == 0;
-
-		kill(cutter, SIGKILL);
-		process_join(cutter);
-		if (!is_there)
-			return workload_fail(run, "the shared file could not be cut off");
-	}
+	is_alone = cutter < 0 || switcher < 0 || (cutter && !stop(cutter));
+	is_alone |= switcher > 0 && (!stop(switcher) || file_write(MODE_FILE, my.mode));
+	if (worst == WRONG)
+		return workload_fail(run, "stale read: %s: page %llu has %llx, not %llx",
+				     my.board->what ?: "a process died", (unsigned long long)my.board->page,
+				     (unsigned long long)my.board->word, (unsigned long long)my.board->expected);
+	if (worst == REFUSED)
+		return workload_fail(run, "a process was refused memory, another process, or sleep");
+	if (is_alone)
+		return workload_fail(run, "the file could not be cut off, or the mode not be changed");
 	return 0;
 }
 
 static void teardown(struct run *run)
 {
 	(void)run;
-	if (my.sums)
-		munmap(my.sums, PAGE_BYTES);
-	my.sums = NULL;
+	if (my.board)
+		munmap(my.board, sizeof(*my.board));
+	my.board = NULL;
 	if (my.fd >= 0)
 		close(my.fd);
 	my.fd = -1;
@@ -378,9 +499,9 @@ WORKLOAD(spaces) = {
 	.name = "spaces",
 	.group = "context",
 	.unit = "round of processes",
-	.about = "--set processes=N processes (4) come and change N pages (256) of their own at random in steps=N steps (200), "
-		 "and compare what they read. They sleep for sleep_us=N (0) after each eighth step, and share a file of "
-		 "shared_pages=N pages (0) that is cut off.",
+	.about = "--set processes=N processes (4) come and change N pages (256) of their own at random in "
+		 "steps=N steps (200), and compare what they read. They sleep for sleep_us=N (0) after each eighth step, and share a file of "
+		 "shared_pages=N pages (0) that is cut off. With switches=1 the mode of lazy contexts changes all the time.",
 	.units = 20,
 	.threads_min = 1,
 	.own_processes = true,
