@@ -500,8 +500,9 @@ WORKLOAD(spaces) = {
 	.group = "context",
 	.unit = "round of processes",
 	.about = "--set processes=N processes (4) come and change N pages (256) of their own at random in "
-		 "steps=N steps (200), and compare what they read. They sleep for sleep_us=N (0) after each eighth step, and share a file of "
-		 "shared_pages=N pages (0) that is cut off. With switches=1 the mode of lazy contexts changes all the time.",
+		 "steps=N steps (200), and compare what they read. They sleep for sleep_us=N (0) after each eighth step, "
+		 "and share a file of shared_pages=N pages (0) that is cut off. With switches=1 the mode of lazy contexts "
+		 "changes all the time.",
 	.units = 20,
 	.threads_min = 1,
 	.own_processes = true,
