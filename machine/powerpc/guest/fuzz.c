@@ -28,6 +28,8 @@ struct modelled {
 	uint32_t vsid, index, second;
 	bool is_secondary;
 	uint32_t used_at;
+	/* The last round in which the oracle gave it. */
+	uint32_t given_at;
 };
 
 enum kind { CODE, DATA };
@@ -145,7 +147,7 @@ static uint32_t model_access(uint32_t segment, enum mode mode, uint32_t index, u
 	set = PTE_R | (what == 2 ? PTE_C : 0);
 	expected.at[REFERENCED_UPDATES] += !(page->pte->r & PTE_R);
 	expected.at[CHANGED_UPDATES] += what == 2 && !(page->pte->r & PTE_C);
-	*entry = (struct modelled){ true, vsid, index, page->pte->r | set, page->place > 8, clock_now };
+	*entry = (struct modelled){ true, vsid, index, page->pte->r | set, page->place > 8, clock_now, 0 };
 	*used = entry;
 	return VECTOR_SC;
 }
@@ -251,6 +253,9 @@ static void compare_entries(void)
 		CHECK(entry && entry->second == (element->physical | element->bits) &&
 		      entry->is_secondary == element->secondary, "round %u: VSID %x, page %x: %x instead of %x", round_now,
 		      element->vsid, element->page, element->physical | element->bits, entry ? entry->second : 0);
+		CHECK(entry->given_at != round_now, "round %u: VSID %x, page %x twice", round_now, element->vsid,
+		      element->page);
+		entry->given_at = round_now;
 	}
 }
 

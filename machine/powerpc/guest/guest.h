@@ -29,7 +29,7 @@ void console_init(void);
 void power_off(void) __attribute__((noreturn));
 /* Memory stays; the guest begins anew. */
 void reset_all(void) __attribute__((noreturn));
-/* What both TLBs had when it began, if there is an oracle. */
+/* What both TLBs had when it began; NOT_COUNTED without an oracle. */
 extern uint32_t entries_at_start;
 
 /* journey.c */

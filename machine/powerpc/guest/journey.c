@@ -76,6 +76,6 @@ const char *attempt(void (*what)(void))
 void exception_unexpected(uint32_t vector, uint32_t srr0, uint32_t dar) __attribute__((noreturn, used));
 void exception_unexpected(uint32_t vector, uint32_t srr0, uint32_t dar)
 {
-	say("FAIL exception %x at %x, DAR %x\n", vector, srr0, dar);
+	say("lost exception %x at %x, DAR %x\n", vector, srr0, dar);
 	power_off();
 }

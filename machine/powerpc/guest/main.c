@@ -3,6 +3,7 @@
  * Reads its words, runs what they name, and says the outcome in lines:
  *
  *   rule 17 ok [what was seen]   rule 17 FAIL why   rule 17 skip what is missing
+ *   rule 17 lost exception …, if one came that was no part of a journey: the end of everything
  *   done 40 passed 1 failed 3 skipped
  *
  * Words: rules=1,20-39 (all), list, force (run rules whose needs are not met), fuzz=N, seed=N, and what the machine was
@@ -12,7 +13,7 @@
 
 extern const struct rule *const rules_begin[], *const rules_end[];
 
-uint32_t entries_at_start;
+uint32_t entries_at_start = NOT_COUNTED;
 
 static bool is_chosen(const struct rule *rule)
 {

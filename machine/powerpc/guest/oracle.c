@@ -73,7 +73,7 @@ uint32_t oracle_count(void)
 	request->where = IN_TLBS;
 	request->nvsids = VSIDS_ALL;
 	request->pages = 0x10000;
-	return oracle_status(request) == ANSWERED ? request->count : 0;
+	return oracle_status(request) == ANSWERED ? request->count : NOT_COUNTED;
 }
 
 struct tlb_stats oracle_stats(void)
@@ -87,8 +87,11 @@ struct tlb_stats oracle_stats(void)
 	oracle_ask(request);
 	if (request->count < STATS)
 		give_up("the oracle has %u counters", request->count);
-	for (unsigned int i = 0; i < STATS; i++)
+	for (unsigned int i = 0; i < STATS; i++) {
+		if (counters[i] >> 32)
+			give_up("the upper half of %s is %x", stat_names[i], (uint32_t)(counters[i] >> 32));
 		stats.at[i] = (uint32_t)counters[i];
+	}
 	return stats;
 }
 

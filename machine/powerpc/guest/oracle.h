@@ -28,7 +28,7 @@ enum stat {
 	SEGMENT_CHANGES, STATS
 };
 
-/* By how much they have moved; the lower halves are enough. */
+/* By how much they have moved: 32 bits are enough. */
 struct tlb_stats {
 	uint32_t at[STATS];
 };
@@ -46,7 +46,8 @@ void oracle_ask(struct tlb_request *request);
 uint32_t oracle_where(uint32_t vsid, uint32_t page, uint32_t where);
 /* The same with details; Return: how many elements. */
 uint32_t oracle_look(uint32_t vsid, uint32_t page, uint32_t where, struct tlb_element *to, uint32_t capacity);
-/* Return: how many entries both TLBs have. */
+/* Return: how many entries both TLBs have, or NOT_COUNTED if the oracle does not answer. */
+#define NOT_COUNTED 0xffffffffu
 uint32_t oracle_count(void);
 struct tlb_stats oracle_stats(void);
 /* By how much the counters have moved since. */

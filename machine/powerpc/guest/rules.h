@@ -171,18 +171,18 @@ static inline struct page page_stale_code(unsigned int segment, uint32_t index, 
 	CHECK(((page).pte->r & (PTE_R | PTE_C)) == (bits_), "line %d: R and C are %x instead of %x", __LINE__, \
 	      (page).pte->r & (PTE_R | PTE_C), (uint32_t)(bits_))
 
-/* A counter has moved by so much. */
-#define EXPECT_STAT(stats, index, value) \
-	CHECK((stats).at[index] == (uint32_t)(value), "line %d: %s moved by %u instead of %u", __LINE__, \
-	      stat_names[index], (stats).at[index], (uint32_t)(value))
-/* Nothing else than these may have moved. */
-static inline void expect_only(const struct tlb_stats *stats, uint32_t mask, int line)
+/* The counters have moved by so much, and all others not at all. */
+static inline void expect_moved(const struct tlb_stats *stats, const uint32_t *by, int line)
 {
 	for (unsigned int i = 0; i < STATS; i++)
-		CHECK(mask >> i & 1 || !stats->at[i], "line %d: %s moved by %u", line, stat_names[i], stats->at[i]);
+		CHECK(stats->at[i] == by[i], "line %d: %s moved by %u instead of %u", line, stat_names[i],
+		      stats->at[i], by[i]);
 }
-#define EXPECT_ONLY(stats, mask) expect_only(&(stats), mask, __LINE__)
-#define STAT(name) (1u << (name))
+#define EXPECT_MOVED(stats, ...) expect_moved(&(stats), (const uint32_t[STATS]){ __VA_ARGS__ }, __LINE__)
+#define EXPECT_STILL(stats) expect_moved(&(stats), (const uint32_t[STATS]){ 0 }, __LINE__)
+/* A search that finds the PTE at once. */
+#define A_SEARCH [SEARCHES] = 1, [FOUND_PRIMARY] = 1, [REFERENCES] = 1
+#define A_MISS [DATA_MISSES] = 1, A_SEARCH
 
 #define MANUAL "604 figure 5-7"
 

@@ -228,7 +228,7 @@ RULE(813, "asking changes nothing, and does not use an entry", DOC, ORACLE, "ora
 	request->nvsids = VSIDS_ALL;
 	oracle_ask(request);
 	stats = oracle_since(&before);
-	EXPECT_ONLY(stats, 0);
+	EXPECT_STILL(stats);
 	EXPECT_BITS(fresh, 0);
 	page_stale(3, 0xa3, BITS);
 	EXPECT_OLD(two);

@@ -16,5 +16,6 @@ RULE(1001, "a reset empties the TLBs", "ours", ORACLE | RESET, "reset-keeps")
 		reset_all();
 	}
 	*mark = 0;
+	CHECK(entries_at_start != NOT_COUNTED, "the oracle did not answer when the machine was back");
 	CHECK(!entries_at_start, "%u entries", entries_at_start);
 }

@@ -78,7 +78,7 @@ RULE(405, "an entry denies by its own PP, whatever memory says, and nothing is s
 	before = oracle_stats();
 	EXPECT_DSI(IS_DENIED | IS_STORE, store_try(SUPERVISOR, page.address, 1));
 	stats = oracle_since(&before);
-	EXPECT_ONLY(stats, 0);
+	EXPECT_STILL(stats);
 	tlbie(page.address);
 	EXPECT_OK(store_try(SUPERVISOR, page.address, 1));
 }

@@ -101,13 +101,11 @@ RULE(607, "a search reads as many PTEs as lie before the match, and all 16 if th
 		before = oracle_stats();
 		EXPECT_OLD(page);
 		stats = oracle_since(&before);
-		EXPECT_STAT(stats, REFERENCES, slot + 1);
-		EXPECT_STAT(stats, slot < 8 ? FOUND_PRIMARY : FOUND_SECONDARY, 1);
-		EXPECT_STAT(stats, slot < 8 ? FOUND_SECONDARY : FOUND_PRIMARY, 0);
+		EXPECT_MOVED(stats, [DATA_MISSES] = 1, [SEARCHES] = 1, [FOUND_PRIMARY] = slot < 8,
+			     [FOUND_SECONDARY] = slot >= 8, [REFERENCES] = slot + 1, [FILLS] = 1);
 	}
 	before = oracle_stats();
 	EXPECT_DSI(NO_PTE, load_try(SUPERVISOR, address_of(3, 0x999), &value));
 	stats = oracle_since(&before);
-	EXPECT_STAT(stats, REFERENCES, 16);
-	EXPECT_STAT(stats, NOT_FOUND, 1);
+	EXPECT_MOVED(stats, [DATA_MISSES] = 1, [SEARCHES] = 1, [NOT_FOUND] = 1, [REFERENCES] = 16);
 }

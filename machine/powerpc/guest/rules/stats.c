@@ -4,9 +4,6 @@
 
 #define DOC "machine-powerpc.md STATS"
 
-/* What a miss moves that sets no bit. */
-#define MISS (STAT(DATA_MISSES) | STAT(SEARCHES) | STAT(FOUND_PRIMARY) | STAT(REFERENCES) | STAT(FILLS))
-
 static struct page one, two;
 
 static void nothing(void)
@@ -25,7 +22,7 @@ RULE(901, "asking moves no counter", DOC, ORACLE, "stats-move-alone")
 {
 	struct tlb_stats stats = measure(nothing);
 
-	EXPECT_ONLY(stats, 0);
+	EXPECT_STILL(stats);
 }
 
 static void load_one(void)
@@ -40,23 +37,26 @@ RULE(902, "a miss for data moves dtlb_misses, searches, found_primary, reference
 
 	one = page_make(3, 0x123, PP_WRITE);
 	stats = measure(load_one);
-	EXPECT_STAT(stats, DATA_MISSES, 1);
-	EXPECT_STAT(stats, SEARCHES, 1);
-	EXPECT_STAT(stats, FOUND_PRIMARY, 1);
-	EXPECT_STAT(stats, REFERENCES, 1);
-	EXPECT_STAT(stats, REFERENCED_UPDATES, 1);
-	EXPECT_STAT(stats, FILLS, 1);
-	EXPECT_ONLY(stats, MISS | STAT(REFERENCED_UPDATES));
+	EXPECT_MOVED(stats, A_MISS, [REFERENCED_UPDATES] = 1, [FILLS] = 1);
 }
 
-RULE(903, "a hit moves no counter", DOC, ORACLE, "stats-move-alone")
+static void load_one_by_both(void)
+{
+	uint32_t value;
+
+	EXPECT_OLD(one);
+	/* QEMU has another TLB of its own for user mode: this one comes to the model. */
+	EXPECT_OK(load_try(USER, one.address, &value));
+}
+
+RULE(903, "a hit moves no counter", DOC, ORACLE, "hit-reads-memory")
 {
 	struct tlb_stats stats;
 
 	one = page_make(3, 0x123, PP_WRITE);
 	EXPECT_OLD(one);
-	stats = measure(load_one);
-	EXPECT_ONLY(stats, 0);
+	stats = measure(load_one_by_both);
+	EXPECT_STILL(stats);
 }
 
 static void fetch_one(void)
@@ -71,14 +71,9 @@ RULE(904, "a miss for code moves itlb_misses, searches, found_primary, reference
 
 	one = page_make(3, 0x123, BITS);
 	stats = measure(fetch_one);
-	EXPECT_STAT(stats, CODE_MISSES, 1);
-	EXPECT_STAT(stats, SEARCHES, 1);
-	EXPECT_STAT(stats, FOUND_PRIMARY, 1);
-	EXPECT_STAT(stats, REFERENCES, 1);
-	EXPECT_STAT(stats, FILLS, 1);
-	EXPECT_ONLY(stats, STAT(CODE_MISSES) | STAT(SEARCHES) | STAT(FOUND_PRIMARY) | STAT(REFERENCES) | STAT(FILLS));
+	EXPECT_MOVED(stats, [CODE_MISSES] = 1, A_SEARCH, [FILLS] = 1);
 	stats = measure(fetch_one);
-	EXPECT_ONLY(stats, 0);
+	EXPECT_STILL(stats);
 }
 
 static void store_one(void)
@@ -94,13 +89,7 @@ RULE(905, "a store that searches for C alone moves changed_searches, no miss and
 	one = page_make(3, 0x123, PTE_R | PP_WRITE);
 	EXPECT_OLD(one);
 	stats = measure(store_one);
-	EXPECT_STAT(stats, CHANGED_SEARCHES, 1);
-	EXPECT_STAT(stats, SEARCHES, 1);
-	EXPECT_STAT(stats, FOUND_PRIMARY, 1);
-	EXPECT_STAT(stats, REFERENCES, 1);
-	EXPECT_STAT(stats, CHANGED_UPDATES, 1);
-	EXPECT_ONLY(stats, STAT(CHANGED_SEARCHES) | STAT(SEARCHES) | STAT(FOUND_PRIMARY) | STAT(REFERENCES) |
-		    STAT(CHANGED_UPDATES));
+	EXPECT_MOVED(stats, [CHANGED_SEARCHES] = 1, A_SEARCH, [CHANGED_UPDATES] = 1);
 }
 
 RULE(906, "a store that misses counts one search, which sets both bits", DOC, ORACLE, "stats-changed-at-misses")
@@ -109,14 +98,7 @@ RULE(906, "a store that misses counts one search, which sets both bits", DOC, OR
 
 	one = page_make(3, 0x123, PP_WRITE);
 	stats = measure(store_one);
-	EXPECT_STAT(stats, DATA_MISSES, 1);
-	EXPECT_STAT(stats, SEARCHES, 1);
-	EXPECT_STAT(stats, FOUND_PRIMARY, 1);
-	EXPECT_STAT(stats, REFERENCES, 1);
-	EXPECT_STAT(stats, REFERENCED_UPDATES, 1);
-	EXPECT_STAT(stats, CHANGED_UPDATES, 1);
-	EXPECT_STAT(stats, FILLS, 1);
-	EXPECT_ONLY(stats, MISS | STAT(REFERENCED_UPDATES) | STAT(CHANGED_UPDATES));
+	EXPECT_MOVED(stats, A_MISS, [REFERENCED_UPDATES] = 1, [CHANGED_UPDATES] = 1, [FILLS] = 1);
 }
 
 static void denied_one(void)
@@ -130,12 +112,7 @@ RULE(907, "a search that finds a PTE which denies moves denied, and no fill", DO
 
 	one = page_make(3, 0x123, PP_NONE);
 	stats = measure(denied_one);
-	EXPECT_STAT(stats, DATA_MISSES, 1);
-	EXPECT_STAT(stats, SEARCHES, 1);
-	EXPECT_STAT(stats, FOUND_PRIMARY, 1);
-	EXPECT_STAT(stats, REFERENCES, 1);
-	EXPECT_STAT(stats, DENIED, 1);
-	EXPECT_ONLY(stats, STAT(DATA_MISSES) | STAT(SEARCHES) | STAT(FOUND_PRIMARY) | STAT(REFERENCES) | STAT(DENIED));
+	EXPECT_MOVED(stats, A_MISS, [DENIED] = 1);
 }
 
 static void load_other(void)
@@ -151,14 +128,10 @@ RULE(908, "evictions counts valid entries that were replaced, nothing else", DOC
 	two = page_make(3, 0x63, BITS);
 	EXPECT_OLD(one);
 	stats = measure(load_other);
-	EXPECT_STAT(stats, EVICTIONS, 0);
-	EXPECT_STAT(stats, FILLS, 1);
-	EXPECT_ONLY(stats, MISS);
+	EXPECT_MOVED(stats, A_MISS, [FILLS] = 1);
 	two = page_make(3, 0xa3, BITS);
 	stats = measure(load_other);
-	EXPECT_STAT(stats, EVICTIONS, 1);
-	EXPECT_STAT(stats, FILLS, 1);
-	EXPECT_ONLY(stats, MISS | STAT(EVICTIONS));
+	EXPECT_MOVED(stats, A_MISS, [FILLS] = 1, [EVICTIONS] = 1);
 }
 
 static void drop_one(void)
@@ -176,12 +149,9 @@ RULE(909, "a tlbie is counted, and the valid entries that it dropped", DOC, ORAC
 	EXPECT_OLD(two);
 	EXPECT_CODE(one, OLD);
 	stats = measure(drop_one);
-	EXPECT_STAT(stats, TLBIE, 1);
-	EXPECT_STAT(stats, TLBIE_DROPPED, 3);
-	EXPECT_ONLY(stats, STAT(TLBIE) | STAT(TLBIE_DROPPED));
+	EXPECT_MOVED(stats, [TLBIE] = 1, [TLBIE_DROPPED] = 3);
 	stats = measure(drop_one);
-	EXPECT_STAT(stats, TLBIE, 1);
-	EXPECT_ONLY(stats, STAT(TLBIE));
+	EXPECT_MOVED(stats, [TLBIE] = 1);
 }
 
 static void segments_write(void)
@@ -196,9 +166,7 @@ RULE(910, "writes of segment registers are counted, and those that changed one",
 {
 	struct tlb_stats stats = measure(segments_write);
 
-	EXPECT_STAT(stats, SEGMENT_WRITES, 4);
-	EXPECT_STAT(stats, SEGMENT_CHANGES, 2);
-	EXPECT_ONLY(stats, STAT(SEGMENT_WRITES) | STAT(SEGMENT_CHANGES));
+	EXPECT_MOVED(stats, [SEGMENT_WRITES] = 4, [SEGMENT_CHANGES] = 2);
 }
 
 RULE(912, "a tick of the timebase is an instruction", "machine-powerpc.md Time", ICOUNT, "tb-frequency=16600000")
