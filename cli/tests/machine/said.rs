@@ -25,7 +25,7 @@ pub enum Verdict {
     Kept,
     Skipped(String),
     Broken(String),
-    /// The guest did not live to tell.
+    /// The guest did not live to tell: it hangs, has crashed, or says "lost".
     Lost,
 }
 
@@ -63,10 +63,15 @@ impl Said {
         self.text.lines().find(|line| line.starts_with(prefix))
     }
 
-    /// The verdict of each rule that was begun; of several the worst.
+    /// What was said of rules that were begun, in order. Of a rule that speaks twice it is both.
+    fn spoken(&self) -> impl Iterator<Item = (u32, Verdict)> + '_ {
+        self.text.lines().filter_map(parse_verdict)
+    }
+
+    /// The verdict of each rule that was begun; of several the worst: a rule that fails once is not kept.
     pub fn verdicts(&self) -> BTreeMap<u32, Verdict> {
         let mut worst = BTreeMap::new();
-        for (number, verdict) in self.text.lines().filter_map(parse_verdict) {
+        for (number, verdict) in self.spoken() {
             let known = worst.entry(number).or_insert(Verdict::Kept);
             *known = verdict.max(known.clone());
         }
@@ -93,7 +98,7 @@ impl std::fmt::Display for Said {
     }
 }
 
-/// "rule 17 ok …", "rule 17 FAIL why", "rule 17 skip what is missing", or "rule 17 " and nothing more. One that says
+/// "rule 17 ok …", "rule 17 FAIL why", "rule 17 skip what is missing", "rule 17 lost …", or "rule 17 " and no more. One that says
 /// "resets" has its verdict when the machine is back.
 fn parse_verdict(line: &str) -> Option<(u32, Verdict)> {
     let (number, rest) = line.strip_prefix("rule ")?.split_once(' ')?;
@@ -106,6 +111,39 @@ fn parse_verdict(line: &str) -> Option<(u32, Verdict)> {
         _ => Verdict::Lost,
     };
     Some((number.parse().ok()?, verdict))
+}
+
+/// The rules that do not fail where they are broken, and why we think so. `run` boots the broken machine, with these
+/// words more for the guest. A rule has noticed if it says so, and never anything else; whether it also counts that the
+/// guest dies or hangs in the rule, the caller decides. A QEMU that dies has noticed nothing.
+pub fn survivors(rules: &[u32], death_is_notice: bool, mut run: impl FnMut(&str) -> Said) -> Vec<String> {
+    let mut open = rules.to_vec();
+    let mut survivors = Vec::new();
+    while !open.is_empty() {
+        let list: Vec<String> = open.iter().map(u32::to_string).collect();
+        let said = run(&format!("force rules={}", list.join(",")));
+        if said.refused || !(said.in_time || death_is_notice) || said.spoken().next().is_none() {
+            survivors.push(format!("rules {}: no answer, or none in time\n{said}", list.join(",")));
+            break;
+        }
+        for (number, verdict) in said.spoken() {
+            let is_noticed = match &verdict {
+                Verdict::Broken(_) => true,
+                Verdict::Lost => death_is_notice,
+                Verdict::Kept | Verdict::Skipped(_) => false,
+            };
+            if !is_noticed {
+                survivors.push(format!("rule {number}: {verdict:?} under {}", said.command));
+            }
+        }
+        // If it died in the last one, the others have another boot.
+        open.retain(|number| said.spoken().all(|(spoken, _)| spoken != *number));
+        if said.is_whole() {
+            survivors
+                .extend(open.drain(..).map(|number| format!("rule {number} is not run by {}", said.command)));
+        }
+    }
+    survivors
 }
 
 /// One row of the guest's own table of rules.
