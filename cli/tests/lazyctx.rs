@@ -186,9 +186,9 @@ fn none_of_a_million_renewals_leaves_something() {
         let text = seed.to_string();
         let is_random = reuses < million / 10.0;
         let work: &[&str] = if is_random {
-            &["spaces", "--units", "100", "--set", "shared_pages=256"]
+            &["spaces", "--units", "20", "--set", "shared_pages=256"]
         } else {
-            &["mprotect", "--units", "100000", "--set", "pages=32"]
+            &["mprotect", "--units", "40000", "--set", "pages=32"]
         };
         let work = [work, &["--repeats", "1", "--seed", &text]].concat();
         let row = clean(&work, "lazy-idle", "lazyctx_ids=256 lazyctx_cutoff=1");
