@@ -7,7 +7,7 @@ use common::checked::{self, consoles, lab};
 use common::{lab_run, median, Said, Scratch};
 use serde_json::Value;
 
-/// A process ends that is not to.
+/// What Linux says when process 1 ends.
 const DIED: &str = "Attempted to kill init";
 
 /// Each, on how few ids, with what work, and what the guest's console says of it.

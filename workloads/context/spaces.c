@@ -16,6 +16,8 @@
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -56,6 +58,7 @@ static struct {
 	uint32_t copies[PAGES_MAX];	/* in those of the private file, or what the file holds; 0: just that */
 	unsigned char states[PAGES_MAX];
 	uint64_t random, written;	/* of the calling process */
+	uint64_t file_random;		/* how far it comes depends on time, so the steps do not depend on it */
 	uint64_t sum;
 	bool is_wrong;
 	sigjmp_buf back;
@@ -65,9 +68,7 @@ static struct {
 /* What the processes tell. */
 struct board {
 	uint64_t sums[PROCESSES_MAX];	/* one for each process; 0: it found something wrong */
-	/* The first that was wrong. */
-	const char *what;
-	uint64_t page, word, expected;
+	char said[96];			/* the first that was wrong, or empty */
 };
 
 struct child {
@@ -87,22 +88,30 @@ static uint64_t below(uint64_t end)
 	return random_next(&my.random) % end;
 }
 
-static void wrong(const char *what, uint64_t page, uint64_t word, uint64_t expected)
+static __attribute__((format(printf, 1, 2))) void wrong(const char *format, ...)
 {
-	if (!my.board->what) {
-		my.board->page = page;
-		my.board->word = word;
-		my.board->expected = expected;
-		my.board->what = what;
-	}
+	va_list list;
+
+	va_start(list, format);
+	if (!my.board->said[0])
+		vsnprintf(my.board->said, sizeof(my.board->said), format, list);
+	va_end(list);
 	my.is_wrong = true;
+}
+
+static void wrong_word(const char *where, uint64_t page, uint64_t found, uint64_t expected)
+{
+	wrong("%s %llu has %llx, not %llx", where, (unsigned long long)page, (unsigned long long)found,
+	      (unsigned long long)expected);
 }
 
 static void on_fault(int signal)
 {
 	(void)signal;
-	if (!my.may_fault)
+	if (!my.may_fault) {
+		wrong("an access faulted that was allowed");
 		_exit(WRONG);
+	}
 	siglongjmp(my.back, 1);
 }
 
@@ -116,7 +125,7 @@ static void must_fault(uint64_t page, bool is_write)
 			*word(page) = 0;
 		else
 			(void)*word(page);
-		wrong(is_write ? "a write did not fault" : "a read did not fault", page, 0, 0);
+		wrong("page %llu: a %s did not fault", (unsigned long long)page, is_write ? "write" : "read");
 	}
 	my.may_fault = false;
 }
@@ -134,18 +143,18 @@ static void touch_file_page(uint64_t page)
 	uint32_t word = *shared;
 
 	if (!is_of_file(word, page))
-		wrong("a page of the file", page, word, FILE_MARK | page);
+		wrong_word("the file's page", page, word, FILE_MARK | page);
 	*shared = FILE_MARK | (uint32_t)page;
 	/* A copy is lost when the file is cut off, and does not come back. */
 	word = *private;
 	if (word != my.copies[page]) {
 		if (!is_of_file(word, page))
-			wrong("a private page of the file", page, word, my.copies[page]);
+			wrong_word("the file's private page", page, word, my.copies[page]);
 		my.copies[page] = 0;
 	}
-	if (below(8))
+	word = (uint32_t)random_next(&my.file_random);
+	if (word % 8)
 		return;
-	word = (uint32_t)(my.random ^ ++my.written);
 	*private = word;
 	my.copies[page] = word;
 }
@@ -193,7 +202,7 @@ static void read_all(uint64_t first, uint64_t count)
 		const uint64_t found = *word(page);
 
 		if (found != my.expected[page])
-			wrong("a page", page, found, my.expected[page]);
+			wrong_word("page", page, found, my.expected[page]);
 		my.sum = checksum_add(my.sum, my.expected[page]);
 	}
 }
@@ -266,7 +275,7 @@ static bool move(uint64_t from, uint64_t count)
 	return true;
 }
 
-/* How process @pid has ended: a wrong read is worse than a refusal. */
+/* How process @pid has ended. One that was killed found no memory. */
 static int wait_for(int pid)
 {
 	int status;
@@ -274,7 +283,9 @@ static int wait_for(int pid)
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return REFUSED;
-	return WIFEXITED(status) && WEXITSTATUS(status) <= REFUSED ? WEXITSTATUS(status) : WRONG;
+	if (WIFSIGNALED(status))
+		return WTERMSIG(status) == SIGKILL ? REFUSED : WRONG;
+	return WEXITSTATUS(status) <= REFUSED ? WEXITSTATUS(status) : WRONG;
 }
 
 /* Return: whether a child was not refused anything. What it found wrong is wrong here. */
@@ -334,6 +345,7 @@ static int walk(struct child *child)
 					.tv_nsec = (long)(my.sleep_us % 1000000 * 1000) };
 
 	my.random = child->seed;
+	my.file_random = ~child->seed;
 	touch_file();
 	for (uint64_t i = 0; i < child->steps && !my.is_wrong; i++) {
 		if (!step(child->depth))
@@ -464,22 +476,20 @@ static int measure(struct run *run)
 	int cutter = my.fd < 0 ? 0 : process_start(0, cut_off, NULL);
 	int switcher = my.mode[0] ? process_start(0, switch_modes, NULL) : 0;
 	int worst = RIGHT;
-	bool is_alone;
+	bool has_stopped;
 
 	for (uint64_t unit = 0; unit < run->units && worst == RIGHT && cutter >= 0 && switcher >= 0; unit++) {
 		worst = round_of_processes(run, &random);
 		for (unsigned int i = 0; i < my.processes; i++)
 			run->checksum = checksum_add(run->checksum, my.board->sums[i]);
 	}
-	is_alone = cutter < 0 || switcher < 0 || (cutter && !stop(cutter));
-	is_alone |= switcher > 0 && (!stop(switcher) || file_write(MODE_FILE, my.mode));
+	has_stopped = cutter < 0 || switcher < 0 || (cutter && !stop(cutter));
+	has_stopped |= switcher > 0 && (!stop(switcher) || file_write(MODE_FILE, my.mode));
 	if (worst == WRONG)
-		return workload_fail(run, "stale read: %s: page %llu has %llx, not %llx",
-				     my.board->what ?: "a process died", (unsigned long long)my.board->page,
-				     (unsigned long long)my.board->word, (unsigned long long)my.board->expected);
+		return workload_fail(run, "stale read: %s", my.board->said[0] ? my.board->said : "a process died");
 	if (worst == REFUSED)
 		return workload_fail(run, "a process was refused memory, another process, or sleep");
-	if (is_alone)
+	if (has_stopped)
 		return workload_fail(run, "the file could not be cut off, or the mode not be changed");
 	return 0;
 }

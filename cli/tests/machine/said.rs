@@ -98,8 +98,8 @@ impl std::fmt::Display for Said {
     }
 }
 
-/// "rule 17 ok …", "rule 17 FAIL why", "rule 17 skip what is missing", "rule 17 lost …", or "rule 17 " and no more. One that says
-/// "resets" has its verdict when the machine is back.
+/// "rule 17 ok …", "rule 17 FAIL why", "rule 17 skip what is missing", "rule 17 lost …", or "rule 17 " and no more. One
+/// that says "resets" has its verdict when the machine is back.
 fn parse_verdict(line: &str) -> Option<(u32, Verdict)> {
     let (number, rest) = line.strip_prefix("rule ")?.split_once(' ')?;
     let (word, detail) = rest.split_once(' ').unwrap_or((rest, ""));
