@@ -26,6 +26,9 @@ struct task_struct {
 	struct signal_struct *signal;
 } RELOCATED;
 
+/* At most, with what newer kernels may add. */
+#define FLUSH_TLB_INFO_BYTES 64
+
 struct flush_tlb_info {
 	struct mm_struct *mm;
 	unsigned long start;

@@ -80,44 +80,38 @@ static __always_inline void range_read(struct slot *slot, u64 function, void *cs
 	slot->stride_shift = PAGE_SHIFT;
 	slot->site.kind = KIND_UNKNOWN;
 #ifndef NO_BTF
-	struct flush_tlb_info *info = NULL;
-	struct mm_struct *mm = NULL, *own = NULL;
-	struct task_struct *task = (void *)bpf_get_current_task();
-	u64 start = 0, end = FLUSH_ALL;
+	void *asked = NULL;
+	/* One read for all of its fields: more than it has in any kernel so far. */
+	u64 copy[FLUSH_TLB_INFO_BYTES / 8];
+	struct flush_tlb_info *info = (struct flush_tlb_info *)copy;
 
 	if (slot->site.class_ == CLASS_KERNEL && function != settings.kernel_functions[RANGE_FUNCTION]) {
 		if (function != settings.kernel_functions[PAGES_FUNCTION])
 			slot->site.kind = KIND_WHOLE;
 		return;
 	}
-	bpf_probe_read_kernel(&info, sizeof(info), &((struct __call_single_data *)csd)->info);
-	if (!info || bpf_probe_read_kernel(&end, sizeof(end), &info->end))
+	bpf_probe_read_kernel(&asked, sizeof(asked), &((struct __call_single_data *)csd)->info);
+	if (!asked || bpf_probe_read_kernel(copy, sizeof(copy), asked))
 		return;
-	bpf_probe_read_kernel(&start, sizeof(start), &info->start);
 	if (slot->site.class_ == CLASS_KERNEL) {
 		slot->site.kind = KIND_RANGED;
-		slot->address = start;
-		slot->pages = (end - start) >> PAGE_SHIFT;
+		slot->address = info->start;
+		slot->pages = (info->end - info->start) >> PAGE_SHIFT;
 		return;
 	}
-	bpf_probe_read_kernel(&mm, sizeof(mm), &info->mm);
-	bpf_probe_read_kernel(&own, sizeof(own), &task->mm);
-	*is_current = mm && mm == own;
-	bpf_probe_read_kernel(&slot->site.freed_tables, sizeof(u8), &info->freed_tables);
-	if (end != FLUSH_ALL) {
-		u8 stride_shift = PAGE_SHIFT;
-
-		bpf_probe_read_kernel(&stride_shift, sizeof(stride_shift), &info->stride_shift);
-		slot->stride_shift = stride_shift;
+	*is_current = info->mm && info->mm == bpf_get_current_task_btf()->mm;
+	slot->site.freed_tables = info->freed_tables;
+	if (info->end != FLUSH_ALL) {
+		slot->stride_shift = info->stride_shift;
 		slot->site.kind = KIND_RANGED;
-		slot->address = start;
-		slot->pages = (end - start) >> PAGE_SHIFT;
-	} else if (!mm) {
+		slot->address = info->start;
+		slot->pages = (info->end - info->start) >> PAGE_SHIFT;
+	} else if (!info->mm) {
 		slot->site.kind = KIND_BATCHED;
 	} else {
 		int pending = 0;
 
-		bpf_probe_read_kernel(&pending, sizeof(pending), &mm->tlb_flush_pending.counter);
+		bpf_probe_read_kernel(&pending, sizeof(pending), &info->mm->tlb_flush_pending.counter);
 		slot->site.kind = pending > 1 ? KIND_NESTED : KIND_WHOLE;
 	}
 #endif
@@ -187,13 +181,7 @@ static __always_inline struct slot *slot_begin(struct turn *turn, u32 cpu, u32 l
 static __always_inline bool has_threads(void)
 {
 #ifndef NO_BTF
-	struct task_struct *task = (void *)bpf_get_current_task();
-	struct signal_struct *signal = NULL;
-	int threads = 0;
-
-	bpf_probe_read_kernel(&signal, sizeof(signal), &task->signal);
-	bpf_probe_read_kernel(&threads, sizeof(threads), &signal->nr_threads);
-	return threads > 1;
+	return bpf_get_current_task_btf()->signal->nr_threads > 1;
 #else
 	return true;
 #endif
