@@ -70,7 +70,7 @@ fn the_mode_can_be_changed_under_load() {
     let work =
         ["spaces", "--repeats", "1", "--units", "12", "--set", "switches=1", "--set", "shared_pages=64"];
     for ids in ["", "lazyctx_ids=48"] {
-        let row = clean(&work, "lazy-live", ids);
+        let row = clean(&work, "lazy-idle", ids);
         let [ids, flushed, searched, all] =
             ["checked_ids", "flushed", "searched", "all_renewals"].map(|name| counter(&row, name));
         println!("{ids} ids taken, {flushed} pages flushed, {searched} searched, {all} copies renewed");

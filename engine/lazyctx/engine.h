@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Lazy contexts (Dougan, 1999) on a hashed page table: which context ids are free, and when
- * renewing an address space's id is cheaper than flushing its pages. No Linux in it.
+ * Lazy contexts (Dougan, 1999) on a hashed page table: which context ids are free, and when an
+ * address space gets a new one in place of a flush of its pages. No Linux in it.
  *
  * id       the number of a context. A hardware entry names it by its VSID.
  * free     nothing names it: neither the hash table nor a TLB.
@@ -187,30 +187,13 @@ static inline bool lazyctx_must_load(bool is_active, bool is_borrowed)
 /* When a range is flushed by a new id. */
 struct lazyctx_policy {
 	bool renews;		/* else nothing ever is */
-	bool by_live;		/* count what else would be lost */
 	u32 cutoff;		/* pages: no more than these are flushed one by one */
-	/*
-	 * In instructions: what is saved for a page that is not flushed, of an unmapping and of a
-	 * changed range; and what it costs to load a page again that was lost. Not 0.
-	 */
-	u32 zap_saved, range_saved, lost;
 };
 
-/* A renewal itself costs about as much as so many pages that are lost. */
-#define LAZYCTX_RENEWAL_PAGES	4u
-
-/*
- * @hashed pages have an entry, or may, and would be flushed, at @saved each; @total of the
- * address space, at most. Those elsewhere would be lost. A wrong number costs time, never a
- * stale entry.
- */
-static inline bool lazyctx_pays(const struct lazyctx_policy *policy, u32 saved, u32 hashed, u32 total)
+/* @pages would be flushed, or less: those of them that have an entry. */
+static inline bool lazyctx_pays(const struct lazyctx_policy *policy, u32 pages)
 {
-	u32 others = total > hashed ? total - hashed : 0;
-
-	if (!policy->renews || hashed <= policy->cutoff)
-		return false;
-	return !policy->by_live || (u64)hashed * saved > (u64)(others + LAZYCTX_RENEWAL_PAGES) * policy->lost;
+	return policy->renews && pages > policy->cutoff;
 }
 
 #endif

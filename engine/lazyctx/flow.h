@@ -11,10 +11,6 @@
  *   lazyctx_flush_pages(space, start, end)	takes hashed pages out of hash table and TLBs; clears their HASHPTE
  *   lazyctx_forget_pages(space, start, end)	clears their HASHPTE, and that is all
  *   lazyctx_first_hashed(space, start, end)	the first page with HASHPTE, or @end
- *   lazyctx_estimate_hashed(space, start, end)	how many pages have it, about
- *   lazyctx_hashed(space)		how many pages of @space have an entry, at most
- *   lazyctx_start_count(space)		none has, from now on
- *   lazyctx_uncount(space, pages)	so many less
  *
  * and what the debug kernel looks at:
  *   lazyctx_check_id(id)		it was free: it has no entry
@@ -39,6 +35,7 @@ struct lazyctx_stat {
 	u64 passes, reclaimed;	/* whole passes; entries that they took out */
 	u64 sweeps;		/* ids ran out */
 	u64 purges;		/* and none was retired */
+	u64 flushed;		/* pages, one by one */
 };
 
 /* What was unmapped in one hold of a page-table lock: pages that follow each other, nearly. */
@@ -51,8 +48,6 @@ struct lazyctx_run {
 	u32 start, end;		/* of the last stretch */
 	u32 gaps;		/* pages without HASHPTE in it */
 	u32 before;		/* pages with HASHPTE before it: flushed, or will be by a new id */
-	u32 map_start, map_end;	/* the mapping that is about to be unmapped, or a part of it */
-	bool is_map_new;	/* nothing of it was unmapped so far */
 	struct lazyctx_space *space;
 };
 
@@ -63,8 +58,6 @@ struct lazyctx {
 	struct lazyctx_stat stat;
 	u32 slots;		/* of the hash table */
 	u32 cursor;		/* the slot where the pass goes on */
-	u32 credit;		/* entries that may become zombies until idle time has made room */
-	u32 credit_max;		/* no limit: ~0 */
 	u32 owing;		/* spaces that owe a new id */
 };
 
@@ -166,49 +159,16 @@ static void lazyctx_renew(struct lazyctx *lc, struct lazyctx_space *space, enum 
 	if (id == LAZYCTX_NONE) {
 		lazyctx_purge(lc, space);
 	} else {
-		u32 hashed = lazyctx_hashed(space);
-
-		if (lc->credit_max != ~0u)
-			lc->credit -= hashed < lc->credit ? hashed : lc->credit;
 		lazyctx_id(space) = id;
 		lazyctx_load_segments(space);
 		lazyctx_retire(&lc->ids, old);
 	}
-	lazyctx_start_count(space);
 	if (lazyctx_owes(space)) {
 		lazyctx_owes(space) = 0;
 		lc->owing--;
 	}
 	lc->stat.renewals[why]++;
 	lazyctx_check_space(space);
-}
-
-/*
- * Zombies cost whoever loads or flushes what lies behind them. Idle time takes them out for
- * nothing, so as many may be made as it can be trusted to take. Else Linux's way is taken. A
- * renewal makes zombies of all entries of an address space.
- */
-static inline bool lazyctx_affords(const struct lazyctx *lc, u32 total)
-{
-	return total <= lc->credit;
-}
-
-/* Hardly an address space has fewer entries than these. */
-#define LAZYCTX_CREDIT_MIN	128u
-
-/* Is there anything for which a new id may be worth it? */
-static inline bool lazyctx_may_renew(const struct lazyctx *lc)
-{
-	return lc->policy.renews && lc->credit >= LAZYCTX_CREDIT_MIN;
-}
-
-/* The CPU is idle. Return: whether there was anything to do. */
-static bool lazyctx_idle_step(struct lazyctx *lc, u32 slots)
-{
-	if (lazyctx_reclaim(lc, slots))
-		return true;
-	lc->credit = lc->credit_max;
-	return false;
 }
 
 /*
@@ -222,41 +182,20 @@ static void lazyctx_owe(struct lazyctx *lc, struct lazyctx_space *space)
 	lazyctx_owes(space) = LAZYCTX_OWES;
 }
 
-/* Pages from @start to @end are about to be unmapped, or some of them, one page table after the other. */
-static inline void lazyctx_note_map(struct lazyctx *lc, u32 start, u32 end)
-{
-	lc->run.map_start = start;
-	lc->run.map_end = end;
-	lc->run.is_map_new = true;
-}
-
 /* Unmapping begins: a page-table lock was taken. */
 static inline void lazyctx_open_run(struct lazyctx *lc)
 {
 	lc->run.is_open = true;
 }
 
-/*
- * Is a new id worth it, for all that was unmapped so far? A mapping is unmapped one page table
- * after the other: what is left of one that is unmapped from its beginning will follow.
- */
-static bool lazyctx_run_pays(struct lazyctx *lc)
+/* Is a new id worth it, for all that was unmapped so far? An exiting space gets one whatever it had. */
+static bool lazyctx_run_pays(const struct lazyctx *lc)
 {
-	struct lazyctx_run *run = &lc->run;
-	u32 total, rest;
+	const struct lazyctx_run *run = &lc->run;
 
 	if (lazyctx_owes(run->space))
 		return true;
-	if (!run->is_exit && run->before <= lc->policy.cutoff)
-		return false;
-	total = lazyctx_hashed(run->space);
-	if (!lazyctx_affords(lc, total))
-		return false;
-	if (run->is_exit)
-		return true;
-	rest = run->map_end > run->end ? run->map_end - run->end : 0;
-	total -= rest < total ? rest : total;
-	return lazyctx_pays(&lc->policy, lc->policy.zap_saved, run->before, total);
+	return run->is_exit ? lc->policy.renews : lazyctx_pays(&lc->policy, run->before);
 }
 
 /* What the run holds so far is flushed now, or by the new id that it has come to be worth. */
@@ -272,7 +211,7 @@ static bool lazyctx_end_stretch(struct lazyctx *lc)
 	pays = lazyctx_run_pays(lc);
 	if (!pays) {
 		lazyctx_flush_pages(space, run->start, run->end);
-		lazyctx_uncount(space, hashed);
+		lc->stat.flushed += hashed;
 	} else if (!run->is_exit && !lazyctx_broken(LAZYCTX_HASHPTE_LEFT)) {
 		/* An exiting space's page tables are freed with their bits. */
 		lazyctx_forget_pages(space, run->start, run->end);
@@ -289,7 +228,7 @@ static void lazyctx_flush_one(struct lazyctx *lc, struct lazyctx_space *space, u
 		lazyctx_renew(lc, space, LAZYCTX_DEBT);
 	if (lazyctx_first_hashed(space, page, page + 1) == page) {
 		lazyctx_flush_pages(space, page, page + 1);
-		lazyctx_uncount(space, 1);
+		lc->stat.flushed++;
 	}
 	lazyctx_check_page(space, page);
 }
@@ -302,12 +241,6 @@ static void lazyctx_note_page(struct lazyctx *lc, struct lazyctx_space *space, u
 	if (!run->is_open) {
 		lazyctx_flush_one(lc, space, page);
 		return;
-	}
-	if (run->is_map_new) {
-		run->is_map_new = false;
-		/* If it does not begin where the mapping does, a part of it is meant. */
-		if (page - run->map_start > (run->map_end - run->map_start) / 8)
-			run->map_end = 0;
 	}
 	if (!run->has_pages)
 		run->before = 0;
@@ -351,16 +284,9 @@ static void lazyctx_close_run(struct lazyctx *lc)
 	run->end = LAZYCTX_NO_PAGE;
 }
 
-static inline bool lazyctx_range_pays(const struct lazyctx *lc, u32 hashed, u32 total)
-{
-	return lazyctx_affords(lc, total) && lazyctx_pays(&lc->policy, lc->policy.range_saved, hashed, total);
-}
-
 /* Pages of a range have changed, and may have been used by others since. */
 static void lazyctx_flush_range(struct lazyctx *lc, struct lazyctx_space *space, u32 start, u32 end)
 {
-	u32 hashed, total;
-
 	if (lazyctx_owes(space)) {
 		lazyctx_forget_pages(space, start, end);
 		lazyctx_renew(lc, space, LAZYCTX_DEBT);
@@ -369,23 +295,15 @@ static void lazyctx_flush_range(struct lazyctx *lc, struct lazyctx_space *space,
 	start = lazyctx_first_hashed(space, start, end);
 	if (start == end)
 		return;
-	hashed = end - start;
-	if (hashed > lc->policy.cutoff) {
-		total = lazyctx_hashed(space);
-		/* First as if all were hashed: most ranges are short. */
-		if (lazyctx_range_pays(lc, hashed, total)) {
-			hashed = lazyctx_estimate_hashed(space, start, end);
-			if (lazyctx_range_pays(lc, hashed, total)) {
-				if (!lazyctx_broken(LAZYCTX_HASHPTE_LEFT))
-					lazyctx_forget_pages(space, start, end);
-				lazyctx_renew(lc, space, LAZYCTX_RANGE);
-				lazyctx_check_marks(space, start, end);
-				return;
-			}
-		}
+	if (!lazyctx_pays(&lc->policy, end - start)) {
+		lazyctx_flush_pages(space, start, end);
+		lc->stat.flushed += end - start;
+		return;
 	}
-	lazyctx_flush_pages(space, start, end);
-	lazyctx_uncount(space, hashed);
+	if (!lazyctx_broken(LAZYCTX_HASHPTE_LEFT))
+		lazyctx_forget_pages(space, start, end);
+	lazyctx_renew(lc, space, LAZYCTX_RANGE);
+	lazyctx_check_marks(space, start, end);
 }
 
 /* The access bit of @page, which has HASHPTE, was cleared: nobody waits for this flush. */
@@ -403,7 +321,7 @@ static inline void lazyctx_flush_young(struct lazyctx *lc, struct lazyctx_space 
  */
 static bool lazyctx_flush_space(struct lazyctx *lc, struct lazyctx_space *space, bool is_exit)
 {
-	if (!lazyctx_owes(space) && (!lc->policy.renews || !lazyctx_affords(lc, lazyctx_hashed(space))))
+	if (!lazyctx_owes(space) && !lc->policy.renews)
 		return false;
 	if (is_exit && lazyctx_broken(LAZYCTX_EXIT_UNFLUSHED))
 		return true;

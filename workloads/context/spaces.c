@@ -392,8 +392,7 @@ static int cut_off(void *unused)
 /* Until it is killed. */
 static int switch_modes(void *unused)
 {
-	static const char *const modes[] = { "off", "lazy-live", "search", "lazy-idle",
-					     "off", "lazy", "lazy-live", "lazy-idle" };
+	static const char *const modes[] = { "off", "lazy", "search", "lazy-idle", "off", "lazy-idle", "lazy" };
 	const struct timespec pause = { .tv_nsec = 20 * 1000 * 1000 };
 
 	(void)unused;

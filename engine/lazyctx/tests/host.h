@@ -85,32 +85,6 @@ static u32 lazyctx_first_hashed(struct space *space, u32 start, u32 end)
 	return start;
 }
 
-static u32 lazyctx_estimate_hashed(struct space *space, u32 start, u32 end)
-{
-	u32 hashed = 0;
-
-	for (; start < end; start++)
-		hashed += space->pte[start].hashed;
-	return hashed;
-}
-
-static u32 lazyctx_hashed(struct space *space)
-{
-	(void)space;
-	return 1;
-}
-
-static void lazyctx_start_count(struct space *space)
-{
-	(void)space;
-}
-
-static void lazyctx_uncount(struct space *space, u32 pages)
-{
-	(void)space;
-	(void)pages;
-}
-
 static bool is_held(u32 id)
 {
 	u32 i;

@@ -5,7 +5,7 @@
 enum lazyctx_mutant lazyctx_mutant;
 
 u32 use_ids(struct lazyctx_ids *ids, u32 id);
-bool use_policy(const struct lazyctx_policy *policy, u32 hashed, u32 total);
+bool use_policy(const struct lazyctx_policy *policy, u32 pages, bool is_active);
 
 u32 use_ids(struct lazyctx_ids *ids, u32 id)
 {
@@ -17,7 +17,7 @@ u32 use_ids(struct lazyctx_ids *ids, u32 id)
 	return lazyctx_is_free(ids, id) ? lazyctx_take(ids) : lazyctx_entry_id(lazyctx_vsid(id, 0));
 }
 
-bool use_policy(const struct lazyctx_policy *policy, u32 hashed, u32 total)
+bool use_policy(const struct lazyctx_policy *policy, u32 pages, bool is_active)
 {
-	return lazyctx_pays(policy, policy->zap_saved, hashed, total) && lazyctx_must_load(hashed, total);
+	return lazyctx_pays(policy, pages) && lazyctx_must_load(is_active, true);
 }

@@ -29,9 +29,6 @@ static void load(void)
 	lc.cursor = now.cursor;
 	lc.run = (struct lazyctx_run) { .end = LAZYCTX_NO_PAGE };
 	lc.owing = now.owing;
-	/* An address space has one page, or none is worth it. */
-	lc.credit_max = ~0u;
-	lc.credit = now.poor ? 0 : ~0u;
 }
 
 static void store(void)
@@ -387,7 +384,7 @@ static void go_on(struct space *space, u32 index)
 			protect(space);
 			break;
 		case 1:
-			if (lc.policy.renews && lazyctx_affords(&lc, lazyctx_hashed(space)))
+			if (lc.policy.renews)
 				lazyctx_owe(&lc, space);
 			space->doing = FORK;
 			break;
@@ -418,20 +415,17 @@ static void switch_to(u32 index)
 
 void step(void)
 {
-	u32 what = choose(9), index;
+	u32 what = choose(8), index;
 	struct space *space;
 
 	load();
 	if (what == 0) {
 		access_page();
 	} else if (what == 1) {
-		lazyctx_idle_step(&lc, 1);
+		lazyctx_reclaim(&lc, 1);
 	} else if (what == 2) {
 		/* Off, and on again: by chance alone, there would be twice as many states. */
 		now.renews = PAGES == 1 || !now.renews;
-	} else if (what == 8) {
-		/* Idle time has taken what was left, or there was none: by chance alone, too. */
-		now.poor = PAGES > 1 && !now.poor;
 	} else {
 		index = choose(SPACES);
 		space = &now.space[index];

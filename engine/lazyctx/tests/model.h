@@ -59,7 +59,6 @@ struct state {
 	uint8_t active;			/* the space that they are of */
 	uint8_t user;			/* 0: a kernel thread has borrowed it */
 	uint8_t renews;
-	uint8_t poor;			/* nothing can be afforded */
 	uint8_t owing;
 	uint8_t used, live, leaving, zombies, leavers, pass, cursor;
 };

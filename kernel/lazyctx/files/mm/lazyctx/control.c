@@ -20,11 +20,6 @@
 
 #define CUTOFF			20	/* the paper's */
 #define CUTOFF_MAX		(1u << 20)
-/* Instructions, as counted on an emulated 604. */
-#define ZAP_SAVED		40
-#define RANGE_SAVED		25
-#define LOST			230
-#define ZOMBIE_PERCENT_MAX	3
 
 DEFINE_STATIC_KEY_FALSE(lazyctx_count_key);
 
@@ -33,7 +28,6 @@ static const char * const mode_names[LAZYCTX_MODES] = {
 	[LAZYCTX_SEARCH] = "search",
 	[LAZYCTX_LAZY] = "lazy",
 	[LAZYCTX_LAZY_IDLE] = "lazy-idle",
-	[LAZYCTX_LAZY_LIVE] = "lazy-live",
 };
 
 static DEFINE_MUTEX(mode_lock);
@@ -41,7 +35,7 @@ static enum lazyctx_mode mode;
 static int boot_mode __initdata;
 static bool is_counting;	/* also where the mode is off */
 static bool is_asking;	/* the machine */
-static unsigned int cutoff = CUTOFF, lost = LOST, zombie_percent_max = ZOMBIE_PERCENT_MAX;
+static unsigned int cutoff = CUTOFF;
 
 enum lazyctx_mode lazyctx_mode(void)
 {
@@ -50,17 +44,9 @@ enum lazyctx_mode lazyctx_mode(void)
 
 static void set_policy(enum lazyctx_mode wanted)
 {
-	struct lazyctx_policy policy = {
-		.renews = wanted >= LAZYCTX_LAZY,
-		.by_live = wanted == LAZYCTX_LAZY_LIVE,
-		.cutoff = cutoff,
-		.zap_saved = ZAP_SAVED,
-		.range_saved = RANGE_SAVED,
-		.lost = lost,
-	};
+	struct lazyctx_policy policy = { .renews = wanted >= LAZYCTX_LAZY, .cutoff = cutoff };
 
-	lazyctx_set_policy(&policy, wanted == LAZYCTX_LAZY_LIVE ? zombie_percent_max : 100,
-			   wanted == LAZYCTX_SEARCH);
+	lazyctx_set_policy(&policy, wanted == LAZYCTX_SEARCH);
 }
 
 static void set_counting(void)
@@ -128,46 +114,32 @@ static ssize_t mode_store(struct kobject *kobj, struct kobj_attribute *attr,
 	return err ?: count;
 }
 
-static ssize_t store_number(const char *buf, size_t count, unsigned int *to, unsigned int min, unsigned int max)
+static ssize_t cutoff_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%u\n", READ_ONCE(cutoff));
+}
+
+/* Pages: no more than these are flushed one by one. */
+static ssize_t cutoff_store(struct kobject *kobj, struct kobj_attribute *attr,
+			    const char *buf, size_t count)
 {
 	unsigned int value;
 	int err = kstrtouint(buf, 0, &value);
 
 	if (err)
 		return err;
-	if (value < min || value > max)
+	if (value > CUTOFF_MAX)
 		return -EINVAL;
 	mutex_lock(&mode_lock);
-	*to = value;
+	cutoff = value;
 	set_policy(mode);
 	mutex_unlock(&mode_lock);
 	return count;
 }
 
-#define NUMBER_ATTR(name, min, max)									\
-static ssize_t name##_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)		\
-{													\
-	return sysfs_emit(buf, "%u\n", READ_ONCE(name));						\
-}													\
-													\
-static ssize_t name##_store(struct kobject *kobj, struct kobj_attribute *attr,				\
-			    const char *buf, size_t count)						\
-{													\
-	return store_number(buf, count, &name, min, max);						\
-}													\
-static struct kobj_attribute name##_attr = __ATTR_RW(name)
-
-/* Pages: no more than these are flushed one by one. */
-NUMBER_ATTR(cutoff, 0, CUTOFF_MAX);
-/* lazy-live: instructions that it costs to load a page again that was lost. */
-NUMBER_ATTR(lost, 1, 100000);
-/* lazy-live: so much of the hash table may be filled by zombies before the CPU must have been idle. */
-NUMBER_ATTR(zombie_percent_max, 1, 100);
-
+static struct kobj_attribute cutoff_attr = __ATTR_RW(cutoff);
 static struct kobj_attribute mode_attr = __ATTR_RW(mode);
-static struct attribute *lazyctx_attrs[] = {
-	&mode_attr.attr, &cutoff_attr.attr, &lost_attr.attr, &zombie_percent_max_attr.attr, NULL
-};
+static struct attribute *lazyctx_attrs[] = { &mode_attr.attr, &cutoff_attr.attr, NULL };
 static const struct attribute_group lazyctx_group = { .name = "lazyctx", .attrs = lazyctx_attrs };
 
 static int __init lazyctx_setup(char *arg)
@@ -175,7 +147,7 @@ static int __init lazyctx_setup(char *arg)
 	int wanted = match_string(mode_names, ARRAY_SIZE(mode_names), arg ?: "");
 
 	if (wanted < 0) {
-		pr_err("lazyctx=%s is none of: off, search, lazy, lazy-idle, lazy-live; stays off\n",
+		pr_err("lazyctx=%s is none of: off, search, lazy, lazy-idle; stays off\n",
 		       arg ?: "");
 		return wanted;
 	}

@@ -32,8 +32,6 @@ struct lazyctx_counters lazyctx_counters;
 u32 lazyctx_reloads, lazyctx_evicts;
 
 static u32 live_map[LAZYCTX_IDS / 32], leaving_map[LAZYCTX_IDS / 32], worn_map[LAZYCTX_IDS / 32];
-static u32 epoch;		/* of the counts of hashed pages */
-static u32 mark;		/* lazyctx_reloads when this address space came on the CPU */
 static bool is_started;		/* the ids are the engine's */
 
 static void lazyctx_flush_tlb(void)
@@ -57,33 +55,6 @@ static void lazyctx_load_segments(struct mm_struct *mm)
 	isync();
 	update_user_segments(mm->context.sr0);
 	isync();
-}
-
-static u32 lazyctx_hashed(struct mm_struct *mm)
-{
-	s32 hashed = mm->context.lazyctx.hashed;
-
-	/* Nobody counted it so far. */
-	if (mm->context.lazyctx.epoch != epoch)
-		return get_mm_rss(mm);
-	if (mm == current->active_mm)
-		hashed += lazyctx_reloads - mark;
-	return max(hashed, 0);
-}
-
-static void lazyctx_start_count(struct mm_struct *mm)
-{
-	mm->context.lazyctx.epoch = epoch;
-	mm->context.lazyctx.hashed = 0;
-	if (mm == current->active_mm)
-		mark = lazyctx_reloads;
-}
-
-/* May make it negative: what was flushed more than once. */
-static void lazyctx_uncount(struct mm_struct *mm, u32 pages)
-{
-	lazyctx_counters.flushed += pages;
-	mm->context.lazyctx.hashed -= pages;
 }
 
 /* One page table at a time: @pte is the PTE of page @start, and what is to be done goes to @next. */
@@ -158,24 +129,6 @@ static u32 lazyctx_first_hashed(struct mm_struct *mm, u32 start, u32 end)
 	return end;
 }
 
-/*
- * A wrong number costs time alone: look at some 16 of them. An odd distance, since mappings are
- * used in steps of powers of two.
- */
-static u32 lazyctx_estimate_hashed(struct mm_struct *mm, u32 start, u32 end)
-{
-	u32 distance = ((end - start) / 16) | 1, next_page = start, hashed = 0, next;
-	pte_t *pte;
-
-	for_each_table(mm, pte, start, next, end) {
-		for (; next_page < next; next_page += distance) {
-			if (pte && pte_val(pte[next_page - start]) & _PAGE_HASHPTE)
-				hashed += distance;
-		}
-	}
-	return hashed;
-}
-
 static void lazyctx_check_marks(struct mm_struct *mm, u32 start, u32 end)
 {
 #ifdef CONFIG_LAZYCTX_DEBUG
@@ -197,12 +150,6 @@ struct lazyctx lazyctx = {
 	.run = { .end = LAZYCTX_NO_PAGE },
 };
 
-/* Where nothing can be renewed, what is called is as short as Linux's own. */
-static void update_section(void)
-{
-	lazyctx_section.opens = lazyctx_may_renew(&lazyctx);
-}
-
 /* Does anybody run in it, or may? Else it exits. A gather of an address space in use may be fullmm, too. */
 static bool is_used(struct mm_struct *mm)
 {
@@ -214,11 +161,6 @@ static noinline void remove_first(struct mmu_gather *tlb, unsigned long addr)
 {
 	if (lazyctx_section.is_open)
 		lazyctx_open_run(&lazyctx);
-	if (lazyctx_section.has_map) {
-		lazyctx_section.has_map = false;
-		lazyctx_note_map(&lazyctx, lazyctx_section.map_start >> PAGE_SHIFT,
-				 lazyctx_section.map_end >> PAGE_SHIFT);
-	}
 	lazyctx_note_page(&lazyctx, tlb->mm, addr >> PAGE_SHIFT, !is_used(tlb->mm));
 	lazyctx_section.has_pages = lazyctx.run.has_pages;
 }
@@ -237,7 +179,6 @@ void __lazyctx_leave(void)
 {
 	lazyctx_close_run(&lazyctx);
 	lazyctx_section.has_pages = false;
-	update_section();
 }
 
 void lazyctx_flush_page(struct mm_struct *mm, unsigned long addr)
@@ -249,20 +190,18 @@ void lazyctx_flush(struct mm_struct *mm, unsigned long start, unsigned long end)
 {
 	u32 page = start >> PAGE_SHIFT, last = (end - 1) / PAGE_SIZE + 1;
 
-	/* Not worth a count: what stays counted too much makes a new id less likely. */
+	/* As short as Linux's own. */
 	if (!mm->context.lazyctx.owes && (!lazyctx_section.opens || last - page <= lazyctx.policy.cutoff)) {
 		lazyctx_flush_pages(mm, page, last);
 		return;
 	}
 	lazyctx_flush_range(&lazyctx, mm, page, last);
-	update_section();
 }
 
 bool lazyctx_flush_mm(struct mm_struct *mm)
 {
 	bool is_done = lazyctx_flush_all(&lazyctx, mm, is_used(mm));
 
-	update_section();
 	if (!is_done && is_used(mm))
 		lazyctx_search_mm(mm);
 	return is_done;
@@ -270,7 +209,7 @@ bool lazyctx_flush_mm(struct mm_struct *mm)
 
 void lazyctx_copy(struct mm_struct *mm)
 {
-	if (lazyctx.policy.renews && lazyctx_affords(&lazyctx, lazyctx_hashed(mm)))
+	if (lazyctx.policy.renews)
 		lazyctx_owe(&lazyctx, mm);
 }
 
@@ -281,11 +220,8 @@ bool lazyctx_new_id(struct mm_struct *mm)
 
 	local_irq_save(flags);
 	is_mine = is_started;
-	if (is_mine) {
+	if (is_mine)
 		mm->context.id = lazyctx_find_id(&lazyctx);
-		/* A new one has no entry. */
-		mm->context.lazyctx.epoch = epoch;
-	}
 	local_irq_restore(flags);
 	return is_mine;
 }
@@ -312,21 +248,9 @@ bool lazyctx_destroy(struct mm_struct *mm)
 	return is_mine;
 }
 
-/* Interrupts are off. */
-void lazyctx_switch(struct mm_struct *prev, struct mm_struct *next)
-{
-	prev->context.lazyctx.hashed += lazyctx_reloads - mark;
-	mark = lazyctx_reloads;
-}
-
 bool lazyctx_idle(void)
 {
-	if (lazyctx_mode() < LAZYCTX_LAZY_IDLE)
-		return false;
-	if (lazyctx_idle_step(&lazyctx, PASS_SLOTS))
-		return true;
-	update_section();
-	return false;
+	return lazyctx_mode() >= LAZYCTX_LAZY_IDLE && lazyctx_reclaim(&lazyctx, PASS_SLOTS);
 }
 
 #ifdef CONFIG_LAZYCTX_DEBUG
@@ -341,16 +265,14 @@ void lazyctx_debug_young(struct mm_struct *mm, unsigned long addr)
 }
 #endif
 
-void lazyctx_set_policy(const struct lazyctx_policy *policy, u32 zombie_percent_max, bool searches)
+void lazyctx_set_policy(const struct lazyctx_policy *policy, bool searches)
 {
 	unsigned long flags;
 
 	local_irq_save(flags);
 	lazyctx.policy = *policy;
+	lazyctx_section.opens = policy->renews;
 	lazyctx_section.searches = searches;
-	lazyctx.credit_max = zombie_percent_max < 100 ? lazyctx_groups() * 8 / 100 * zombie_percent_max : ~0u;
-	lazyctx.credit = lazyctx.credit_max;
-	update_section();
 	local_irq_restore(flags);
 }
 
@@ -363,7 +285,6 @@ void lazyctx_start(void)
 	lazyctx.slots = lazyctx_groups() * 8;
 	lazyctx.ids.used = (u32 *)context_map;
 	memcpy(live_map, context_map, sizeof(live_map));
-	epoch++;
 	is_started = true;
 	local_irq_restore(flags);
 }
@@ -438,7 +359,7 @@ void lazyctx_show(struct seq_file *seq)
 		seq_printf(seq, "%s_renewals %llu\n", why_names[i], stat->renewals[i]);
 	seq_printf(seq, "taken %llu\nreuses %llu\npasses %llu\nreclaimed %llu\nsweeps %llu\npurges %llu\n",
 		   stat->taken, stat->reuses, stat->passes, stat->reclaimed, stat->sweeps, stat->purges);
-	seq_printf(seq, "flushed %llu\nsearched %llu\nfound %llu\n", lazyctx_counters.flushed,
+	seq_printf(seq, "flushed %llu\nsearched %llu\nfound %llu\n", stat->flushed,
 		   lazyctx_counters.searched, lazyctx_counters.found);
 	show_table(seq);
 }

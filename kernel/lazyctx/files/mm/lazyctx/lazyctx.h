@@ -20,10 +20,9 @@
 #define LAZYCTX_NO_PAGE		BIT(31)
 #define LAZYCTX_IDS		32768	/* LAST_CONTEXT + 1 */
 
-enum lazyctx_mode { LAZYCTX_OFF, LAZYCTX_SEARCH, LAZYCTX_LAZY, LAZYCTX_LAZY_IDLE, LAZYCTX_LAZY_LIVE, LAZYCTX_MODES };
+enum lazyctx_mode { LAZYCTX_OFF, LAZYCTX_SEARCH, LAZYCTX_LAZY, LAZYCTX_LAZY_IDLE, LAZYCTX_MODES };
 
 struct lazyctx_counters {
-	u64 flushed;		/* pages that were flushed one by one */
 	u64 searched;		/* pages that were searched for because they lie in a range */
 	u64 found;		/* of these, those with an entry */
 };
@@ -65,7 +64,7 @@ extern struct lazyctx lazyctx;
 
 /* flush.c, for control.c */
 void lazyctx_show(struct seq_file *seq);
-void lazyctx_set_policy(const struct lazyctx_policy *policy, u32 zombie_percent_max, bool searches);
+void lazyctx_set_policy(const struct lazyctx_policy *policy, bool searches);
 void lazyctx_start(void);
 void lazyctx_stop(void);
 u32 lazyctx_owing(void);

@@ -19,7 +19,7 @@ pub const EVALUATION: Evaluation = Evaluation {
     id: "lazyctx",
     title: "Lazy contexts on a hash table, again",
     paper: "C. Dougan, P. Mackerras, V. Yodaiken, \u{201c}Optimizing the Idle Task and Other MMU Tricks\u{201d} (OSDI 1999)",
-    kernels: "lazyctx:search,ppc,lazyctx:off,lazyctx:lazy,lazyctx:lazy-idle,lazyctx:lazy-live",
+    kernels: "lazyctx:search,ppc,lazyctx:off,lazyctx:lazy,lazyctx:lazy-idle",
     out: "out/paper-lazyctx",
     controls: Work { workloads: &["zero"], repeat_s: 0.5, ..ONE },
     differs: &[
@@ -29,8 +29,7 @@ pub const EVALUATION: Evaluation = Evaluation {
          searched in the hash table. Everything is held against it.",
         "ppc is today's kernel, unchanged. It knows by a bit in each PTE whether the hash table was given an entry, and searches for no other. \
          The paper's kernel did not know. off is the same with our series, switched off.",
-        "lazy never looks for old entries in the hash table; lazy-idle takes them out when the CPU is idle, as the paper in the end; lazy-live, \
-         which is ours, gives a new id only where that saves more than it loses.",
+        "lazy never looks for old entries in the hash table; lazy-idle takes them out when the CPU is idle, as the paper in the end.",
         "The 603 is left out. Linux 6.12 uses no hash table there.",
     ],
     figures: FIGURES,

@@ -23,8 +23,6 @@ struct lazyctx_context {
 	 * so the next flush of the address space, of whatever kind, gives it a new id.
 	 */
 	u32 owes;
-	s32 hashed;		/* pages with an entry, about; without those made since it came on the CPU */
-	u32 epoch;		/* of the count */
 };
 
 DECLARE_STATIC_KEY_FALSE(lazyctx_key);
@@ -39,8 +37,6 @@ extern struct lazyctx_section {
 	bool searches;		/* the control */
 	bool is_open;
 	bool has_pages;
-	bool has_map;
-	unsigned long map_start, map_end;
 } lazyctx_section;
 
 /* The control: searches the hash table for every address of a range. */
@@ -49,9 +45,6 @@ void lazyctx_search(struct mm_struct *mm, unsigned long start, unsigned long end
 /* A mapping, or a part of it, is about to be unmapped or changed. */
 static inline void lazyctx_begin(struct mm_struct *mm, unsigned long start, unsigned long end)
 {
-	lazyctx_section.map_start = start;
-	lazyctx_section.map_end = end;
-	lazyctx_section.has_map = true;
 	if (unlikely(lazyctx_section.searches))
 		lazyctx_search(mm, start, end);
 }
@@ -85,7 +78,6 @@ extern unsigned long context_map[];
 /* Return: false if Linux is to give ids away, and to take them back. The id is 0 if there is none. */
 bool lazyctx_new_id(struct mm_struct *mm);
 bool lazyctx_destroy(struct mm_struct *mm);
-void lazyctx_switch(struct mm_struct *prev, struct mm_struct *next);
 /* The CPU is idle, interrupts are off. Return: whether it had something to do. */
 bool lazyctx_idle(void);
 
@@ -109,7 +101,6 @@ static inline void lazyctx_flush(struct mm_struct *mm, unsigned long start, unsi
 static inline bool lazyctx_flush_mm(struct mm_struct *mm) { return false; }
 static inline bool lazyctx_new_id(struct mm_struct *mm) { return false; }
 static inline bool lazyctx_destroy(struct mm_struct *mm) { return false; }
-static inline void lazyctx_switch(struct mm_struct *prev, struct mm_struct *next) { }
 static inline bool lazyctx_idle(void) { return false; }
 static inline void lazyctx_debug_young(struct mm_struct *mm, unsigned long addr) { }
 #define lazyctx_collects(mm)	((void)(mm), false)
