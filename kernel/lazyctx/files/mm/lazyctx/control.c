@@ -46,7 +46,7 @@ static void set_policy(enum lazyctx_mode wanted)
 {
 	struct lazyctx_policy policy = { .renews = wanted >= LAZYCTX_LAZY, .cutoff = cutoff };
 
-	lazyctx_set_policy(&policy, wanted == LAZYCTX_SEARCH);
+	lazyctx_set_policy(&policy);
 }
 
 static void set_counting(void)

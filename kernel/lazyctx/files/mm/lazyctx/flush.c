@@ -27,7 +27,7 @@
 
 DEFINE_STATIC_KEY_FALSE(lazyctx_key);
 
-struct lazyctx_section lazyctx_section;
+bool lazyctx_is_open;
 struct lazyctx_counters lazyctx_counters;
 u32 lazyctx_reloads, lazyctx_evicts;
 
@@ -159,10 +159,9 @@ static bool is_used(struct mm_struct *mm)
 /* Apart, so that the fast way needs no stack. */
 static noinline void remove_first(struct mmu_gather *tlb, unsigned long addr)
 {
-	if (lazyctx_section.is_open)
+	if (lazyctx_is_open)
 		lazyctx_open_run(&lazyctx);
 	lazyctx_note_page(&lazyctx, tlb->mm, addr >> PAGE_SHIFT, !is_used(tlb->mm));
-	lazyctx_section.has_pages = lazyctx.run.has_pages;
 }
 
 /* The page-table lock is held. */
@@ -175,10 +174,16 @@ void lazyctx_remove(struct mmu_gather *tlb, unsigned long addr)
 		remove_first(tlb, addr);
 }
 
-void __lazyctx_leave(void)
+void lazyctx_enter(void)
 {
-	lazyctx_close_run(&lazyctx);
-	lazyctx_section.has_pages = false;
+	lazyctx_is_open = lazyctx.policy.renews;
+}
+
+void lazyctx_leave(void)
+{
+	lazyctx_is_open = false;
+	if (lazyctx.run.has_pages)
+		lazyctx_close_run(&lazyctx);
 }
 
 void lazyctx_flush_page(struct mm_struct *mm, unsigned long addr)
@@ -191,7 +196,7 @@ void lazyctx_flush(struct mm_struct *mm, unsigned long start, unsigned long end)
 	u32 page = start >> PAGE_SHIFT, last = (end - 1) / PAGE_SIZE + 1;
 
 	/* As short as Linux's own. */
-	if (!mm->context.lazyctx.owes && (!lazyctx_section.opens || last - page <= lazyctx.policy.cutoff)) {
+	if (!mm->context.lazyctx.owes && (!lazyctx.policy.renews || last - page <= lazyctx.policy.cutoff)) {
 		lazyctx_flush_pages(mm, page, last);
 		return;
 	}
@@ -265,14 +270,12 @@ void lazyctx_debug_young(struct mm_struct *mm, unsigned long addr)
 }
 #endif
 
-void lazyctx_set_policy(const struct lazyctx_policy *policy, bool searches)
+void lazyctx_set_policy(const struct lazyctx_policy *policy)
 {
 	unsigned long flags;
 
 	local_irq_save(flags);
 	lazyctx.policy = *policy;
-	lazyctx_section.opens = policy->renews;
-	lazyctx_section.searches = searches;
 	local_irq_restore(flags);
 }
 

@@ -64,7 +64,7 @@ extern struct lazyctx lazyctx;
 
 /* flush.c, for control.c */
 void lazyctx_show(struct seq_file *seq);
-void lazyctx_set_policy(const struct lazyctx_policy *policy, bool searches);
+void lazyctx_set_policy(const struct lazyctx_policy *policy);
 void lazyctx_start(void);
 void lazyctx_stop(void);
 u32 lazyctx_owing(void);

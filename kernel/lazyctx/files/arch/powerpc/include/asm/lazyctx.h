@@ -32,38 +32,20 @@ static __always_inline bool lazyctx_enabled(void)
 	return static_branch_unlikely(&lazyctx_key);
 }
 
-extern struct lazyctx_section {
-	bool opens;		/* what is unmapped under one page-table lock is flushed together */
-	bool searches;		/* the control */
-	bool is_open;
-	bool has_pages;
-} lazyctx_section;
+/*
+ * What is called stands apart, and little is inline: so it costs the callers no registers where
+ * it is off.
+ */
 
-/* The control: searches the hash table for every address of a range. */
+/* The control, in its mode alone: searches the hash table for every address of a range that is about to change. */
 void lazyctx_search(struct mm_struct *mm, unsigned long start, unsigned long end);
 
-/* A mapping, or a part of it, is about to be unmapped or changed. */
-static inline void lazyctx_begin(struct mm_struct *mm, unsigned long start, unsigned long end)
-{
-	if (unlikely(lazyctx_section.searches))
-		lazyctx_search(mm, start, end);
-}
-
-void __lazyctx_leave(void);
-
 /* A page-table lock was taken, or is about to be: nothing is unmapped without it; */
-static inline void lazyctx_enter(void)
-{
-	lazyctx_section.is_open = lazyctx_section.opens;
-}
+void lazyctx_enter(void);
+/* and is about to be dropped, or was, if nothing was unmapped. What is unmapped between is flushed together. */
+void lazyctx_leave(void);
 
-/* and is about to be dropped, or was, if nothing was unmapped. */
-static inline void lazyctx_leave(void)
-{
-	lazyctx_section.is_open = false;
-	if (lazyctx_section.has_pages)
-		__lazyctx_leave();
-}
+extern bool lazyctx_is_open;
 
 void lazyctx_flush_page(struct mm_struct *mm, unsigned long addr);
 void lazyctx_flush(struct mm_struct *mm, unsigned long start, unsigned long end);
@@ -89,7 +71,7 @@ static inline void lazyctx_debug_young(struct mm_struct *mm, unsigned long addr)
 #endif
 
 /* Are pages that are unmapped flushed together? Else one by one. */
-#define lazyctx_collects(mm)	(lazyctx_section.is_open || (mm)->context.lazyctx.owes)
+#define lazyctx_collects(mm)	(lazyctx_is_open || (mm)->context.lazyctx.owes)
 /* What ptep_set_wrprotect() clears beside the right to write. */
 #define lazyctx_owed(mm)	((mm)->context.lazyctx.owes)
 
