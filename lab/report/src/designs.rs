@@ -2,6 +2,7 @@
 //! The published tables of designs: kernels of more than one Linux, or with hardware that interrupts nobody. What is
 //! received says too little there: requests, interruptions of programs, walks and full flushes stand beside it.
 
+use crate::held::held;
 use crate::numbers::{figure, median, ABSENT};
 use crate::publish::{condition, hashes, unmeasured, wrapped};
 use crate::summary::Summary;
@@ -46,11 +47,7 @@ pub(crate) fn designs_table(results: &Results, summary: &Summary) -> String {
         text += &format!("\n| workload | {} |\n|---|{}\n", heads.join(" | "), "---|".repeat(heads.len()));
         text += &lines.concat();
     }
-    let held = results.controls.iter().filter(|control| control.ok == Some(true)).count();
-    let controls = match results.controls.len() {
-        0 => "No control was run.".into(),
-        all => format!("{held} of {all} control figures hold."),
-    };
+    let controls = held(&results.controls);
     format!("{text}\n{}", wrapped(&format!("{controls} {}", unmeasured(results)), ""))
 }
 

@@ -6,6 +6,7 @@ mod compare_table;
 mod cost;
 mod designs;
 mod finding;
+mod held;
 mod net;
 mod numbers;
 pub mod page;

@@ -5,6 +5,7 @@
 use crate::ceiling::{ceiling_table, is_ceiling};
 use crate::cost::{cost_table, is_cost};
 use crate::designs::{designs_table, is_designs};
+use crate::held::held;
 use crate::net::{is_net, net_table};
 use crate::numbers::{figure, grouped, in_cell, median};
 use crate::paper::blocks;
@@ -17,7 +18,7 @@ use ceasefire_base::text::{count, width, wrap};
 use ceasefire_base::{disk, Error, Result};
 use ceasefire_results::paper::figures::{Evaluation, EVALUATIONS};
 use ceasefire_results::paper::Paper;
-use ceasefire_results::schema::{Control, Environment, Results, Row};
+use ceasefire_results::schema::{Environment, Results, Row};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -520,12 +521,6 @@ fn demo_table(results: &Results, summary: &Summary) -> String {
         words += &format!(" {} elisions were checked, {wrong} were wrong.", grouped(checked as f64));
     }
     text + &wrapped(&format!("{words} {}", unmeasured(results)), "")
-}
-
-/// `18 of 18 control figures hold.`
-pub(crate) fn held(controls: &[Control]) -> String {
-    let held = controls.iter().filter(|control| control.ok == Some(true)).count();
-    format!("{held} of {} control figures hold.", controls.len())
 }
 
 /// `2 rows skipped, 0 failed.`

@@ -2,6 +2,7 @@
 //! The published table of where page walks read: what share of programs' PTEs was on another node, and what the page
 //! tables took.
 
+use crate::held::held;
 use crate::numbers::{figure, grouped};
 use crate::publish::{condition, hashes, unmeasured, wrapped};
 use crate::summary::Summary;
@@ -45,11 +46,7 @@ pub(crate) fn walks_table(results: &Results, summary: &Summary) -> String {
         }
         text += &format!("| `{}` | {} |\n", line.name, cells.join(" | "));
     }
-    let held = results.controls.iter().filter(|control| control.ok == Some(true)).count();
-    let controls = match results.controls.len() {
-        0 => "No control was run.".into(),
-        all => format!("{held} of {all} control figures hold."),
-    };
+    let controls = held(&results.controls);
     let words = format!("{controls} {}", unmeasured(results));
     format!("{text}\n{}", wrapped(&words, ""))
 }

@@ -2,8 +2,9 @@
 //! A paper's evaluation in documents: its claims, and for each figure what each kernel counted.
 
 use super::found;
+use crate::held::held;
 use crate::numbers::{figure as number, in_cell, prose_percent, ABSENT};
-use crate::publish::{condition, hashes, held, minus, wrapped, Blocks};
+use crate::publish::{condition, hashes, minus, wrapped, Blocks};
 use ceasefire_base::text::count;
 use ceasefire_results::paper::figures::{Axis, Evaluation, Figure, Quantity, Work, EVALUATIONS};
 use ceasefire_results::paper::{with_others, Loss, Measured, Paper};

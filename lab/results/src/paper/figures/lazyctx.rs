@@ -67,12 +67,8 @@ const MISSES: Quantity =
     counted(&Counted { words: "TLB misses", of: &["lazyctx.tlb_misses"], per: &[], cost: false });
 const RELOADS: Quantity =
     counted(&Counted { words: "reloads", of: &["lazyctx.reloads"], per: &[], cost: false });
-const REFERENCES: Quantity = counted(&Counted {
-    words: "PTEs that the processor's searches read",
-    of: &["lazyctx.references"],
-    per: &[],
-    cost: false,
-});
+const REFERENCES: Quantity =
+    counted(&Counted { words: "PTEs read", of: &["lazyctx.references"], per: &[], cost: false });
 
 /// So that the kernel asks the machine, and counts in mode off, too.
 const ASK: &str = "lazyctx_count=1";
@@ -152,8 +148,8 @@ const FIGURES: &[Figure] = &[
         differs: &["Use and zombies are those at the end of the run."],
         claims: &[],
         works: &[
-            Work { name: Some("turns, idle between"), points: IDLE, ..TURNS },
-            Work { name: Some("turns, never idle"), ..TURNS },
+            Work { name: Some("idle"), points: IDLE, ..TURNS },
+            Work { name: Some("busy"), ..TURNS },
         ],
         axis: Axis::Workloads,
         plots: &[EVICTS, USE, ZOMBIES, HITS, RELOADS, REFERENCES],
