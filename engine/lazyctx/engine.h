@@ -190,7 +190,7 @@ struct lazyctx_policy {
 	u32 cutoff;		/* pages: no more than these are flushed one by one */
 };
 
-/* @pages would be flushed, or less: those of them that have an entry. */
+/* At most @pages would be flushed: those that have an entry. */
 static inline bool lazyctx_pays(const struct lazyctx_policy *policy, u32 pages)
 {
 	return policy->renews && pages > policy->cutoff;

@@ -35,7 +35,7 @@ struct lazyctx_stat {
 	u64 passes, reclaimed;	/* whole passes; entries that they took out */
 	u64 sweeps;		/* ids ran out */
 	u64 purges;		/* and none was retired */
-	u64 flushed;		/* pages, one by one */
+	u64 flushed;		/* pages, one by one, where a new id was thought of */
 };
 
 /* What was unmapped in one hold of a page-table lock: pages that follow each other, nearly. */

@@ -26,8 +26,9 @@ struct task_struct {
 	struct signal_struct *signal;
 } RELOCATED;
 
-/* At most, with what newer kernels may add. */
+/* No kernel's is longer: 40 bytes in 6.12. */
 #define FLUSH_TLB_INFO_BYTES 64
+#define BPF_FIELD_BYTE_OFFSET 0	/* what __builtin_preserve_field_info() is asked for */
 
 struct flush_tlb_info {
 	struct mm_struct *mm;

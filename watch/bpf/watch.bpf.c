@@ -81,7 +81,7 @@ static __always_inline void range_read(struct slot *slot, u64 function, void *cs
 	slot->site.kind = KIND_UNKNOWN;
 #ifndef NO_BTF
 	void *asked = NULL;
-	/* One read for all of its fields: more than it has in any kernel so far. */
+	/* One read for all of its fields. */
 	u64 copy[FLUSH_TLB_INFO_BYTES / 8];
 	struct flush_tlb_info *info = (struct flush_tlb_info *)copy;
 
@@ -91,6 +91,9 @@ static __always_inline void range_read(struct slot *slot, u64 function, void *cs
 		return;
 	}
 	bpf_probe_read_kernel(&asked, sizeof(asked), &((struct __call_single_data *)csd)->info);
+	/* The last of them. Known when it is loaded. */
+	if (__builtin_preserve_field_info(info->freed_tables, BPF_FIELD_BYTE_OFFSET) >= sizeof(copy))
+		return;
 	if (!asked || bpf_probe_read_kernel(copy, sizeof(copy), asked))
 		return;
 	if (slot->site.class_ == CLASS_KERNEL) {

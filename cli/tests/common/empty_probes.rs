@@ -11,7 +11,7 @@ const BPF_PROG_LOAD: libc::c_long = 5;
 const BPF_RAW_TRACEPOINT_OPEN: libc::c_long = 17;
 const BPF_PROG_TYPE_RAW_TRACEPOINT: u32 = 17;
 /// r0 = 0; exit
-const NOTHING: [u64; 2] = [0xb7, 0x95];
+static NOTHING: [u64; 2] = [0xb7, 0x95];
 
 /// The first fields of what BPF_PROG_LOAD takes.
 #[repr(C)]

@@ -159,7 +159,11 @@ fn counted(paper: &Paper, figure: &'static Figure, measured: &Measured) -> Strin
             }
         }
     }
-    text + &format!("\n{}", rose(&measured.losses))
+    // Of shootdowns alone it is known what a rise means, and not every machine counts them.
+    match paper.controls.iter().any(|control| control.ok.is_some()) {
+        true => text + &format!("\n{}", rose(&measured.losses)),
+        false => text,
+    }
 }
 
 fn what(figure: &Figure) -> String {

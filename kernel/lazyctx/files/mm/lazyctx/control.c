@@ -33,7 +33,7 @@ static const char * const mode_names[LAZYCTX_MODES] = {
 static DEFINE_MUTEX(mode_lock);
 static enum lazyctx_mode mode;
 static int boot_mode __initdata;
-static bool is_counting;	/* also where the mode is off */
+static bool is_counting;	/* in whatever mode */
 static bool is_asking;	/* the machine */
 static unsigned int cutoff = CUTOFF;
 
@@ -51,9 +51,7 @@ static void set_policy(enum lazyctx_mode wanted)
 
 static void set_counting(void)
 {
-	bool wanted = is_counting || mode != LAZYCTX_OFF;
-
-	if (wanted)
+	if (is_counting)
 		static_branch_enable(&lazyctx_count_key);
 	else
 		static_branch_disable(&lazyctx_count_key);
@@ -88,7 +86,6 @@ static int set_mode(enum lazyctx_mode wanted)
 			lazyctx_stop();
 		}
 		WRITE_ONCE(mode, wanted);
-		set_counting();
 		if (wanted == LAZYCTX_OFF)
 			static_branch_disable(&lazyctx_key);
 		pr_info("%s\n", mode_names[wanted]);
@@ -156,7 +153,7 @@ static int __init lazyctx_setup(char *arg)
 }
 early_param("lazyctx", lazyctx_setup);
 
-/* Count in mode off, too, and ask the emulated machine for its own counts. No real processor knows the question. */
+/* Count, and ask the emulated machine for its own counts. No real processor knows the question. */
 static int __init lazyctx_count_setup(char *arg)
 {
 	int err = kstrtobool(arg ?: "", &is_counting);
