@@ -91,7 +91,7 @@ static __always_inline void range_read(struct slot *slot, u64 function, void *cs
 		return;
 	}
 	bpf_probe_read_kernel(&asked, sizeof(asked), &((struct __call_single_data *)csd)->info);
-	/* The last of them. Known when it is loaded. */
+	/* The last field of it that is read. Its place is known when the probes are loaded. */
 	if (__builtin_preserve_field_info(info->freed_tables, BPF_FIELD_BYTE_OFFSET) >= sizeof(copy))
 		return;
 	if (!asked || bpf_probe_read_kernel(copy, sizeof(copy), asked))

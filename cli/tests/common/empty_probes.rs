@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Programs at tracepoints that do nothing: what any observer there costs at least, however little it does.
+//! BPF programs at tracepoints that do nothing: what any BPF program there costs at least.
 
 use std::ffi::CString;
 use std::io;

@@ -70,7 +70,7 @@ const RELOADS: Quantity =
 const REFERENCES: Quantity =
     counted(&Counted { words: "PTEs read", of: &["lazyctx.references"], per: &[], cost: false });
 
-/// So that the kernel asks the machine, and counts in mode off, too.
+/// So that the kernel counts what is added to the hash table, and asks the machine for its own counts.
 const ASK: &str = "lazyctx_count=1";
 
 const UNTOUCHED: &[Point] = &[
