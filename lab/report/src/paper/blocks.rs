@@ -160,7 +160,8 @@ fn counted(paper: &Paper, figure: &'static Figure, measured: &Measured) -> Strin
         }
     }
     // Of shootdowns alone it is known what a rise means, and not every machine counts them.
-    match paper.controls.iter().any(|control| control.ok.is_some()) {
+    let is_counted = paper.controls.iter().any(|control| control.ok.is_some());
+    match is_counted || !measured.losses.is_empty() {
         true => text + &format!("\n{}", rose(&measured.losses)),
         false => text,
     }
