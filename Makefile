@@ -56,7 +56,7 @@ paper: tool ## two papers' evaluations again, each figure beside ours (out/paper
 watch-deb: watch ## the observer as a Debian package with its systemd unit (out/)
 	@watch/export/package/make-deb '$(TARGET)/watch/release/ceasefire' out
 
-deter-trial: watch ## which remedy helps which of fifteen programs of Debian (out/deter-trial, as root, resumes); then figures
+deter-trial: watch ## which remedy helps which of fifteen programs (out/deter-trial, as root, resumes); then figures
 	@CEASEFIRE='$(TARGET)/watch/release/ceasefire' REPEATS='$(REPEATS)' deter/trial/run $(PROGRAMS)
 
 lab: tool ## every workload in every shape (long)

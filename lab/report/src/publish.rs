@@ -401,7 +401,9 @@ fn headline(results: &Results, summary: &Summary) -> String {
     let gained = |line: &&Line| matches!(last(line), Some((_, Change::Percent(change))) if change < 0.0);
     let environment = &results.environment;
     let mut parts: Vec<String> = summary.place().into_iter().collect();
-    parts.extend(environment.qemu.as_ref().map(|_| "emulated".to_string()));
+    parts.extend(environment.qemu.as_ref().map(|qemu| {
+        qemu.tlb.as_ref().map_or_else(|| "emulated".into(), |tlb| format!("emulated, TLBs `{}`", tlb.spec))
+    }));
     parts.extend(day(environment));
     parts.extend(environment.commit.as_ref().map(|commit| format!("commit {commit}")));
     let condition = format!("{}; {}", summary.repeats(), parts.join(", "));
@@ -475,10 +477,7 @@ fn gain(results: &Results, summary: &Summary) -> String {
         sentences.push(format!("No change is proved in {}.", list(&same)));
     }
     if !shared.is_empty() {
-        sentences.push(format!(
-            "Nor in {}, where every thread uses every page: a gain would be a bug.",
-            list(&shared)
-        ));
+        sentences.push(format!("Nor in {}, where every thread uses every page.", list(&shared)));
     }
     match sentences.is_empty() {
         true => text,
@@ -511,7 +510,7 @@ fn demo_table(results: &Results, summary: &Summary) -> String {
         }
     }
     let rose = if rose.is_empty() { "nothing".into() } else { rose.join("; ") };
-    if let Some(words) = summary.unasked() {
+    for words in summary.unasked().into_iter().chain(summary.needed_by_variants()) {
         text += &format!("\n{}", wrapped(&words, ""));
     }
     text += &format!("\n{}\n", wrapped(&format!("What rose beside it: {rose}."), ""));

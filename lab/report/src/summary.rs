@@ -160,6 +160,27 @@ impl<'a> Summary<'a> {
         (!all.is_empty()).then(|| format!("Counted as needed because nobody was asked: {}.", all.join(", ")))
     }
 
+    /// What each variant needed itself: what is left of its targets, and could not be spared.
+    pub fn needed_by_variants(&self) -> Vec<String> {
+        let median = |spread: Option<Spread>| spread.map_or(0.0, |spread| spread.median);
+        let words = |line: &Line, other: usize| {
+            let row = line.others[other]?;
+            let (needed, received) = (row.needed_per_unit?.median, row.received_per_unit?.median);
+            let unasked = match median(row.unasked_per_unit) {
+                0.0 => String::new(),
+                unasked => format!(", {} of them not asked about", figure(unasked)),
+            };
+            (needed > 0.0).then(|| {
+                format!("`{}` {} of {}{unasked}", clean(&line.name), figure(needed), figure(received))
+            })
+        };
+        let of = |(other, name): (usize, &String)| {
+            let all: Vec<String> = self.lines.iter().filter_map(|line| words(line, other)).collect();
+            (!all.is_empty()).then(|| format!("Needed in `{name}` itself: {}.", all.join("; ")))
+        };
+        self.names.iter().skip(1).enumerate().filter_map(of).collect()
+    }
+
     /// Threads and machine, where they are everywhere the same: `8 threads on 8 vCPUs`.
     pub fn place(&self) -> Option<String> {
         let first = self.lines.first()?.base;

@@ -11,8 +11,8 @@ const LEAST_PERCENT: f64 = 1.0;
 pub enum Avoided {
     /// All that the baseline interrupts it needs.
     NothingToAvoid,
-    /// Of the targets that the baseline did not need. Negative if there are more than in the baseline; over 100 if there
-    /// are fewer than it needed.
+    /// Of the targets that the baseline did not need. Negative if there are more than in the baseline. Never over 100:
+    /// fewer than the baseline needed is another execution, in which less was held, and no gain.
     Share {
         percent: f64,
         /// The repeats of both overlap: nothing is proved.
@@ -28,7 +28,7 @@ impl Avoided {
         if avoidable <= old.median * LEAST_PERCENT / 100.0 {
             return Some(Avoided::NothingToAvoid);
         }
-        let percent = (old.median - new.median) / avoidable * 100.0;
+        let percent = ((old.median - new.median) / avoidable * 100.0).min(100.0);
         Some(Avoided::Share { percent, within_spread: old.overlaps(&new) })
     }
 
@@ -70,7 +70,7 @@ mod tests {
             ([7.0; 3], Some(0.0), [0.0; 3], share(100.0, false), Some(100.0), "all"),
             ([8.0; 3], Some(4.0), [6.0; 3], share(50.0, false), Some(50.0), "half of what nobody needed"),
             ([8.0; 3], Some(4.0), [10.0; 3], share(-50.0, false), Some(-50.0), "more than before"),
-            ([8.0; 3], Some(4.0), [3.0; 3], share(125.0, false), Some(125.0), "also of what was needed"),
+            ([8.0; 3], Some(4.0), [3.0; 3], share(100.0, false), Some(100.0), "no credit for more"),
             ([7.0; 3], Some(7.0), [7.0; 3], nothing, None, "all is needed"),
             ([7.0; 3], Some(6.95), [0.0; 3], nothing, None, "all but a hundredth is needed"),
             ([0.0; 3], Some(0.0), [0.0; 3], nothing, None, "nothing is received"),
