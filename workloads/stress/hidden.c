@@ -12,7 +12,8 @@
  *  - makes it executable, and calls what is there.
  *
  * The other threads read the page meanwhile. Then the first unmaps it. In every other round
- * of turns all read it at once instead, and nobody has read it before.
+ * of turns all read it at once instead, and nobody has read it before. exec=1: the page may be
+ * written and executed from the start, and every second thread's turn is a call.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -39,6 +40,7 @@ enum { SAMPLE, POPULATE, LOCK, CALL, WAYS };
 
 static struct {
 	int fd, perf;
+	bool exec;
 	volatile uint64_t *page;
 	struct perf_event_mmap_page *ring;
 	uint64_t *fresh;	/* a page that is not there yet, to be faulted in */
@@ -111,6 +113,7 @@ static int setup(struct run *run)
 
 	memset(&hidden, 0, sizeof(hidden));
 	hidden.fd = hidden.perf = -1;
+	hidden.exec = option_u64("exec", 0);
 	if (!CPU_IS_X86)
 		return workload_skip(run, "has code of x86 alone");
 	error = write_file(run);
@@ -202,7 +205,7 @@ static void read_populated(struct run *run, bool lock)
 
 static void call(struct run *run)
 {
-	if (mprotect((void *)hidden.page, PAGE_BYTES, PROT_READ | PROT_EXEC)) {
+	if (!hidden.exec && mprotect((void *)hidden.page, PAGE_BYTES, PROT_READ | PROT_EXEC)) {
 		workload_fail(run, "the page cannot be made executable: %s", strerror(errno));
 		return;
 	}
@@ -211,7 +214,7 @@ static void call(struct run *run)
 
 static void use(struct run *run, uint64_t unit)
 {
-	switch (unit % WAYS) {
+	switch (hidden.exec ? CALL : unit % WAYS) {
 	case SAMPLE:
 		sample();
 		break;
@@ -226,7 +229,8 @@ static void use(struct run *run, uint64_t unit)
 
 static void map_page(struct run *run, bool read)
 {
-	void *page = mmap(NULL, PAGE_BYTES, PROT_READ, MAP_PRIVATE, hidden.fd, 0);
+	const int rights = hidden.exec ? PROT_READ | PROT_WRITE | PROT_EXEC : PROT_READ;
+	void *page = mmap(NULL, PAGE_BYTES, rights, MAP_PRIVATE, hidden.fd, 0);
 
 	hidden.page = page == MAP_FAILED ? NULL : page;
 	if (!hidden.page)

@@ -453,6 +453,34 @@ fn nobody_notices_what_is_hidden() {
     }
 }
 
+/// A fetch is no read: what may be executed is never hidden, so no fetch finds it absent.
+#[test]
+#[ignore = "more boots: make test-full-all"]
+fn what_may_be_executed_is_not_hidden() {
+    let args = [&["hidden", "--set", "exec=1"][..], &FOUR].concat();
+    let hidden = |words: &str| {
+        let results = checked::clean(&args, &kernel("full", words));
+        counted(row(&results, "hidden", 4), "hidden")
+    };
+    assert_eq!(hidden(""), 0);
+    let broken = hidden("abis_mutant=hidden-executable");
+    println!("{broken} pages that may be executed are hidden by a break");
+    assert!(broken >= 500, "the break is not seen");
+}
+
+/// The read that fills the TLB may fail once it has filled it: then the page is flushed, and anybody's.
+#[test]
+#[ignore = "more boots: make test-full-all"]
+fn a_page_that_could_not_be_read_is_anybodys() {
+    let args = [&["owner", "hidden", "stress-mix"][..], &FOUR].concat();
+    let results = checked::clean(&args, &kernel("full", "abis_mutant=insert-unread"));
+    for workload in ["owner", "hidden", "stress-mix"] {
+        let unread = counted(row(&results, workload, 4), "insert_refused_fault");
+        println!("{workload}: {unread} pages could not be read");
+        assert!(unread >= 100, "only {unread} in {workload}");
+    }
+}
+
 /// One message, and what was asked for is not there.
 /// Whichever mode: the second set of page tables has TLB entries of its own, with access bits of its own.
 #[test]

@@ -75,6 +75,8 @@ static bool is_read_apart(const struct vm_area_struct *vma)
 	const vm_flags_t unwanted = VM_WRITE | VM_EXEC | VM_LOCKED | VM_UFFD_MISSING |
 				    VM_UFFD_WP | VM_UFFD_MINOR;
 
+	if (vma->vm_flags & VM_EXEC && vma->vm_file && abis_mutant(ABIS_MUTANT_HIDDEN_EXEC))
+		return true;
 	return vma->vm_file && !(vma->vm_flags & unwanted) &&
 	       atomic_read(&vma->vm_mm->mm_users) > 1;
 }
@@ -277,6 +279,7 @@ static bool take_over(struct vm_area_struct *vma, unsigned long addr, pte_t *pte
 	unsigned int i, pages = (window.end - window.start) >> PAGE_SHIFT;
 	int holder = holder_of(mm, ptep);
 	DECLARE_BITMAP(taken, WINDOW_PAGES) = {};
+	struct needed needed = { };
 	struct abis_hold hold;
 
 	if (READ_ONCE(mm->context.abis.hiding) < -TAKING_DEBT)
@@ -293,8 +296,11 @@ static bool take_over(struct vm_area_struct *vma, unsigned long addr, pte_t *pte
 		if (abis_mutant(ABIS_MUTANT_HIDDEN_TAKEN) && window.ptep + i != ptep)
 			continue;
 		abis_hold_add(&hold, holder, window.start + i * PAGE_SIZE, window.ptep + i);
+		needed_ask(&needed, mm, window.start + i * PAGE_SIZE, PAGE_SIZE);
 	}
+	needed_begin(&needed);
 	abis_hold_flush(mm, &hold);
+	needed_end();
 	for_each_set_bit(i, taken, pages) {
 		/* The table is there: see above. */
 		spte_t *spte = abis_spte_write(window.ptep + i);

@@ -168,6 +168,10 @@ static __always_inline void set_filled(struct mm_struct *mm, struct slot *slot)
 {
 	pte_t pte = slot->pte;
 
+	if (!slot->filled && abis_mutant(ABIS_MUTANT_INSERT_UNREAD_KEPT)) {
+		abis_set_slot(mm, slot, abis_mkunused(pte));
+		return;
+	}
 	if (!slot->filled) {
 		/* The read may have filled the TLB before it failed. */
 		flush_page(slot->addr);
@@ -231,6 +235,9 @@ static __always_inline void insert_by_secondary(struct mm_struct *mm,
 	pagefault_enable();
 
 	for (i = 0; i < nr; i++) {
+		if (abis_mutant(ABIS_MUTANT_INSERT_UNREAD) ||
+		    abis_mutant(ABIS_MUTANT_INSERT_UNREAD_KEPT))
+			slots[i].filled = slots[i].filled && slots[i].addr >> PAGE_SHIFT & 7;
 		if (!slots[i].filled)
 			abis_refuse(ABIS_REFUSED_FAULT, 1);
 		set_filled(mm, &slots[i]);

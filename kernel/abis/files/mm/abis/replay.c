@@ -91,7 +91,7 @@ void __abis_publish(const struct flush_tlb_info *info)
  * How many pages are flushed one by one, rather than everything? Linux weighs INVLPG
  * against the walks for what a full flush takes along. Where pages are inserted such a walk
  * costs more: it sets the accessed bit, so that the page is flushed on all CPUs in the end.
- * (An INVLPG is some 150 cycles, an interrupt thousands.) A hint: either is right.
+ * (An INVLPG is some 230 cycles, an interrupt thousands.) A hint: either is right.
  */
 unsigned long __abis_ceiling(struct mm_struct *mm, unsigned long ceiling)
 {
