@@ -237,7 +237,8 @@ static __always_inline void insert_by_secondary(struct mm_struct *mm,
 	for (i = 0; i < nr; i++) {
 		if (abis_mutant(ABIS_MUTANT_INSERT_UNREAD) ||
 		    abis_mutant(ABIS_MUTANT_INSERT_UNREAD_KEPT))
-			slots[i].filled = slots[i].filled && slots[i].addr >> PAGE_SHIFT & 7;
+			slots[i].filled = slots[i].filled &&
+					  this_cpu_read(abis_stat.insert_switches) & 7;
 		if (!slots[i].filled)
 			abis_refuse(ABIS_REFUSED_FAULT, 1);
 		set_filled(mm, &slots[i]);
