@@ -171,7 +171,7 @@ fn off_costs_what_the_unchanged_kernel_does() {
         let [base_count, off_count] = [base, off].map(|row| median(row, "instructions_per_unit"));
         let percent = (off_count / base_count - 1.0) * 100.0;
         println!("{}: {base_count:.1} instructions, off {percent:+.2} %", base["workload"]);
-        assert!(percent <= 1.0, "{off}");
+        assert!(percent.abs() <= 0.5, "{off}");
     }
 }
 
