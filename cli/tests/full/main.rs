@@ -239,6 +239,24 @@ fn what_one_thread_uses_interrupts_nobody_else() {
     );
 }
 
+/// Everyone flushes pages of everyone at once, which is how a chain of losses would begin: a CPU that meets several
+/// flushes must execute each of them, not a full flush that takes the inserted entries along.
+#[test]
+#[ignore = "more boots: make test-full-all"]
+fn what_is_inserted_survives_the_flushes_of_others() {
+    for cpus in [8, 16] {
+        let text = cpus.to_string();
+        let args = ["cow-mt-seq", "--cpus", &text, "--tlb", "adversary"];
+        let results = checked::clean(&args, &adaptive_kernel("full"));
+        let row = row(&results, "cow-mt-seq", cpus);
+        let received = median(row, "received_per_unit");
+        let [replays, lost] = ["replays_ipi", "lost_lag_ipi"].map(|name| counted(row, name));
+        println!("cow-mt-seq, {cpus} vCPUs: {received:.2} received; {replays} lists of flushes executed, {lost} full");
+        assert!(received >= 0.9 * (cpus - 1) as f64, "nobody meets several flushes: {row}");
+        assert!(replays >= 1000 && lost * 40 <= replays, "{row}");
+    }
+}
+
 /// The pages of a folio are taken away together, and of none does the software accessed bit count as hardware's.
 #[test]
 #[ignore = "more boots: make test-full-all"]
