@@ -13,7 +13,7 @@
  *
  * The other threads read the page meanwhile. Then the first unmaps it. In every other round
  * of turns all read it at once instead, and nobody has read it before. exec=1: the page may be
- * written and executed from the start, and every second thread's turn is a call.
+ * executed from the start, and the second thread calls it each time.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -229,7 +229,7 @@ static void use(struct run *run, uint64_t unit)
 
 static void map_page(struct run *run, bool read)
 {
-	const int rights = hidden.exec ? PROT_READ | PROT_WRITE | PROT_EXEC : PROT_READ;
+	const int rights = hidden.exec ? PROT_READ | PROT_EXEC : PROT_READ;
 	void *page = mmap(NULL, PAGE_BYTES, rights, MAP_PRIVATE, hidden.fd, 0);
 
 	hidden.page = page == MAP_FAILED ? NULL : page;

@@ -69,7 +69,7 @@ const BREAKS: [(&str, &str, Shows); 38] = [
     ("request-spans", "refault --set by=cgroup --cpus 4 --tlb hardware,insert=on", Check),
     ("request-hides-accessed", "hidden --cpus 4 --nodes 2 --tlb hardware,insert=on", Check),
 ];
-/// Nothing to find here, as docs/reference/breaks.md says.
+/// Harmless, or found by other tests: docs/reference/breaks.md says which.
 const HARMLESS: [&str; 6] = [
     "insert-no-invlpg-before",
     "hide-nothing",

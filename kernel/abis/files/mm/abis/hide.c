@@ -72,11 +72,11 @@ void abis_hidden_kept(struct mm_struct *mm)
  */
 static bool is_read_apart(const struct vm_area_struct *vma)
 {
-	const vm_flags_t unwanted = VM_WRITE | VM_EXEC | VM_LOCKED | VM_UFFD_MISSING |
-				    VM_UFFD_WP | VM_UFFD_MINOR;
+	vm_flags_t unwanted = VM_WRITE | VM_EXEC | VM_LOCKED | VM_UFFD_MISSING |
+			      VM_UFFD_WP | VM_UFFD_MINOR;
 
-	if (vma->vm_flags & VM_EXEC && vma->vm_file && abis_mutant(ABIS_MUTANT_HIDDEN_EXEC))
-		return true;
+	if (abis_mutant(ABIS_MUTANT_HIDDEN_EXEC))
+		unwanted &= ~VM_EXEC;
 	return vma->vm_file && !(vma->vm_flags & unwanted) &&
 	       atomic_read(&vma->vm_mm->mm_users) > 1;
 }

@@ -16,8 +16,8 @@
  *    into a page table that is something else by now could fill the TLB with anything.
  *    Without that it holds, at worst, what it held while it was lazy: translations
  *    of pages that are gone, which nobody uses while loaded_mm is LOADED_MM_SWITCHING.
- *  - Unknown are those of huge pages, hugetlb's among them: of an entry that a processor
- *    has split it promises to drop all parts only while the page tables have it whole.
+ *  - Unknown are those of a larger stride than 4 KiB: of an entry that a processor has
+ *    split it promises to drop all parts only while the page tables have it whole.
  *  - What a CPU owes (owed.c) has no range. It is asked first, and means everything.
  *  - tlb_gen is read after the CPU is in mm_cpumask, or not lazy, as before: what is
  *    raised later comes with an interrupt.
